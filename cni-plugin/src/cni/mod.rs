@@ -1,0 +1,4 @@
+//! The CNI protocol: what a runtime says and what it gets back. Knows nothing of bridges or eBPF.
+
+pub mod error;
+pub mod types;
