@@ -1,0 +1,83 @@
+//! `flow_egress`: learn from a noted packet what the kernel does to its flow.
+
+use aya_ebpf::{helpers::bpf_ktime_get_ns, programs::TcContext};
+use ebpf_bridge_common::{
+    headers::{Ethernet, Ip, Ipv4, Ipv6, TCP, UDP},
+    learn::{After, learn},
+    reason::Egress,
+    wire::{Config, NOTES, TAG},
+};
+
+use crate::{
+    maps::{Family, config, count},
+    packet::{self, PASS, at},
+};
+
+/// A note older than this is of another packet with the same number. Only a packet that waited (for a
+/// neighbour, say) takes longer, and it may be learned the next time.
+const NOTE_LIFETIME_NS: u64 = 10_000_000;
+
+#[inline(always)]
+pub fn run(ctx: &TcContext, kind: u8) -> i32 {
+    let outcome = match observe(ctx, kind) {
+        Ok(()) => Egress::Learned,
+        Err(reason) => reason,
+    };
+    count(outcome.index());
+    PASS
+}
+
+#[inline(always)]
+fn observe(ctx: &TcContext, kind: u8) -> Result<(), Egress> {
+    let tag = packet::tc_index(ctx);
+    if tag & TAG as u32 == 0 {
+        return Err(Egress::Untagged);
+    }
+    if packet::vlan_present(ctx) != 0 {
+        return Err(Egress::Unrepeatable);
+    }
+    let config = config().ok_or(Egress::StashGone)?;
+    let ethernet = at::<Ethernet>(ctx, 0).ok_or(Egress::Unrepeatable)?;
+    // SAFETY: `at` checked the bounds.
+    match u16::from_be(unsafe { (*ethernet).ethertype }) {
+        Ipv4::ETHERTYPE => family::<Ipv4>(ctx, config, tag, kind),
+        Ipv6::ETHERTYPE => family::<Ipv6>(ctx, config, tag, kind),
+        _ => Err(Egress::Unrepeatable),
+    }
+}
+
+#[inline(always)]
+fn family<I: Family>(ctx: &TcContext, config: &Config, tag: u32, kind: u8) -> Result<(), Egress> {
+    // SAFETY: a helper without arguments.
+    let now = unsafe { bpf_ktime_get_ns() };
+    let stash = I::stash().get_ptr_mut(0).ok_or(Egress::StashGone)?;
+    // SAFETY: this CPU's cell, and nothing else runs on it now.
+    let note = unsafe { &(*stash).notes[tag as usize & (NOTES - 1)] };
+    if note.tag != tag || now.saturating_sub(note.time_ns) > NOTE_LIFETIME_NS {
+        return Err(Egress::StashGone);
+    }
+    let ethernet = at::<Ethernet>(ctx, 0).ok_or(Egress::Unrepeatable)?;
+    let ip = at::<I>(ctx, size_of::<Ethernet>()).ok_or(Egress::Unrepeatable)?;
+    // SAFETY: `at` checked the bounds of both.
+    let (ethernet, ip) = unsafe { (&*ethernet, &*ip) };
+    // The TTL may have become 1 on the way; that is repeated too.
+    match ip.admit(packet::l3_available(ctx)) {
+        Ok(()) | Err(ebpf_bridge_common::reason::Ingress::Ttl) => {}
+        Err(_) => return Err(Egress::Unrepeatable),
+    }
+    if ip.protocol() != TCP && ip.protocol() != UDP {
+        return Err(Egress::Unrepeatable);
+    }
+    let headers = packet::headers(ctx, ethernet, ip).ok_or(Egress::Unrepeatable)?;
+    let after = After {
+        seen: headers.seen(packet::gso_size(ctx)),
+        key: headers.key(packet::ifindex(ctx)),
+    };
+    let mut flow = learn::<I>(&note.key, &note.seen, &after)?;
+    flow.learned_ns = now;
+    flow.epoch = config.epoch;
+    flow.mark = packet::mark(ctx);
+    flow.priority = packet::priority(ctx);
+    flow.flags |= kind;
+    I::flows().insert(&note.key, &flow, 0).map_err(|_| Egress::MapFull)
+}
