@@ -1,0 +1,38 @@
+//! The lab: nodes, pods and outside hosts made of namespaces, and what it takes to run a CNI plugin in them
+//! the way a container runtime does.
+//!
+//! Nothing here touches the network of the machine it runs on. A [`Node`] is a network namespace and a mount
+//! namespace with its own bpffs, `/run`, `/var/lib/cni`, `/etc/cni` and `/opt/cni`; it lives as long as the value
+//! and needs no process of its own. Root is needed, and `ip`, `nft` and `tc` on PATH; [`Need`] tells.
+//!
+//! ```no_run
+//! use ebpf_bridge_lab::{Scene, Variant, traffic};
+//! # fn main() -> anyhow::Result<()> {
+//! let scene = Scene::with_pods(Variant::Auto, 2)?;
+//! let transfer = traffic::upload(&scene.pods[0], &scene.pods[1], scene.pods[1].address(), 1 << 20)?;
+//! println!("the server saw {}", transfer.peer);
+//! # Ok(())
+//! # }
+//! ```
+
+pub mod config;
+pub mod libcni;
+mod mounts;
+mod needs;
+mod node;
+pub mod observe;
+mod outside;
+mod place;
+pub mod plugin;
+mod pod;
+mod scene;
+mod seccomp;
+pub mod traffic;
+
+pub use needs::Need;
+pub use node::Node;
+pub use observe::{Snapshot, Stats, Status};
+pub use outside::{Outside, UPLINK};
+pub use place::Place;
+pub use pod::Pod;
+pub use scene::{Scene, Variant, WiredPod};

@@ -1,0 +1,73 @@
+//! What a test may lack on the machine it runs on, found out before it runs.
+
+use std::env;
+use std::path::Path;
+
+use nix::unistd::geteuid;
+
+use crate::{Place, plugin};
+
+/// A condition a test cannot do without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// Root, a kernel that gives out namespaces, and `ip`, `tc` and `nft`: what every node needs.
+    Lab,
+    /// The built plugin.
+    Plugin,
+    /// A program on PATH.
+    Tool(&'static str),
+    /// A reference plugin by its type, such as `portmap`.
+    Peer(&'static str),
+    /// nftables hooks in bridges (`table bridge`), 5.3 and newer where built in.
+    BridgeFilter,
+    /// BPF programs and a bpffs.
+    Bpf,
+}
+
+impl Need {
+    /// What is missing, as a short clause; nothing if the need is met.
+    pub fn missing(self) -> Option<String> {
+        match self {
+            Need::Lab => lab_missing(),
+            Need::Plugin => plugin::path().err().map(|error| error.to_string()),
+            Need::Tool(name) => (!on_path(name)).then(|| format!("no `{name}` on PATH")),
+            Need::Peer(name) => peer_missing(name),
+            Need::BridgeFilter => bridge_filter_missing(),
+            Need::Bpf => bpf_missing(),
+        }
+    }
+}
+
+fn lab_missing() -> Option<String> {
+    if !geteuid().is_root() {
+        return Some("not root".into());
+    }
+    if let Some(tool) = ["ip", "tc", "nft"].into_iter().find(|tool| !on_path(tool)) {
+        return Some(format!("no `{tool}` on PATH"));
+    }
+    Place::new().err().map(|error| format!("no network namespaces here: {error:#}"))
+}
+
+fn on_path(name: &str) -> bool {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path).any(|dir| dir.join(name).is_file())
+}
+
+fn peer_missing(name: &str) -> Option<String> {
+    let peers = plugin::reference_plugins().unwrap_or_default();
+    let found = peers.iter().any(|peer| peer.file_name() == Some(name.as_ref()));
+    (!found).then(|| format!("no reference plugin `{name}` installed"))
+}
+
+fn bridge_filter_missing() -> Option<String> {
+    let chain =
+        "nft add table bridge probe ; add chain bridge probe c { type filter hook forward priority 0 ; }";
+    let tried = Place::new().and_then(|place| place.call(chain));
+    tried.is_err().then(|| "the kernel has no nftables bridge hooks".into())
+}
+
+fn bpf_missing() -> Option<String> {
+    let filesystems = std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
+    let listed = filesystems.lines().any(|line| line.ends_with("\tbpf"));
+    (!listed || !Path::new("/sys/fs/bpf").is_dir()).then(|| "the kernel has no bpffs".into())
+}

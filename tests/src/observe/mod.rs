@@ -1,0 +1,11 @@
+//! What a node looks like, asked of the kernel's own tools, and what the plugin says about itself.
+
+mod programs;
+mod snapshot;
+mod stats;
+mod status;
+
+pub use programs::{Program, programs};
+pub use snapshot::Snapshot;
+pub use stats::Stats;
+pub use status::{Device, PodStatus, Status};

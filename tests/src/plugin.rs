@@ -1,0 +1,36 @@
+//! Where the plugin under test and its peers are.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+/// The plugin's name in a network configuration (`type`) and in CNI_PATH.
+pub const NAME: &str = "ebpf-bridge";
+/// Names the binary to test instead of the one `cargo xtask build` leaves.
+pub const PATH_VARIABLE: &str = "EBPF_BRIDGE_BIN";
+/// Where distributions install the reference plugins.
+const REFERENCE_DIRS: [&str; 2] = ["/usr/lib/cni", "/usr/libexec/cni"];
+
+/// The plugin under test: `EBPF_BRIDGE_BIN`, else `target/dist/ebpf-bridge` of this workspace.
+///
+/// # Errors
+/// If there is no such file; the message names the command that makes it.
+pub fn path() -> Result<PathBuf> {
+    let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/dist").join(NAME);
+    let path = env::var_os(PATH_VARIABLE).map_or(built, PathBuf::from);
+    match fs::canonicalize(&path) {
+        Ok(found) => Ok(found),
+        Err(_) => bail!("no plugin at {}: run `cargo xtask build`", path.display()),
+    }
+}
+
+/// The reference plugins installed on this machine (Debian: `containernetworking-plugins`); none is no error.
+pub fn reference_plugins() -> Result<Vec<PathBuf>> {
+    let Some(dir) = REFERENCE_DIRS.iter().find(|dir| Path::new(dir).is_dir()) else {
+        return Ok(Vec::new());
+    };
+    let entries = fs::read_dir(dir).with_context(|| format!("listing {dir}"))?;
+    entries.map(|entry| Ok(entry.with_context(|| format!("listing {dir}"))?.path())).collect()
+}

@@ -1,0 +1,23 @@
+//! Traffic between places, by sockets made inside them; no tool of the machine takes part.
+
+mod steady;
+mod tcp;
+mod udp;
+
+pub use steady::{Report, Steady};
+pub use tcp::{Transfer, download, round_trips, upload};
+pub use udp::{Echo, echo};
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
+
+/// How long a connection, a read or a write may take before it counts as failed.
+pub const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Any address and any port, of the same family as `address`.
+fn any_like(address: IpAddr) -> SocketAddr {
+    match address {
+        IpAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        IpAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+    }
+}

@@ -1,0 +1,57 @@
+//! The list of tests, each with what it needs.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use ebpf_bridge_lab::Need;
+use libtest_mimic::{Arguments, Failed, Trial};
+
+/// The tests registered so far.
+#[derive(Default)]
+pub(crate) struct Suite {
+    trials: Vec<Trial>,
+    known: Vec<(Need, Option<String>)>,
+}
+
+impl Suite {
+    /// Registers a test that needs no more than every test does: the lab and the built plugin.
+    pub(crate) fn test(
+        &mut self,
+        name: impl Into<String>,
+        body: impl FnOnce() -> Result<()> + Send + 'static,
+    ) {
+        self.test_with(&[], name, body);
+    }
+
+    /// Registers a test that needs more. If anything is missing it is counted as ignored and its name says what.
+    pub(crate) fn test_with(
+        &mut self,
+        needs: &[Need],
+        name: impl Into<String>,
+        body: impl FnOnce() -> Result<()> + Send + 'static,
+    ) {
+        let name = name.into();
+        let needs = [&[Need::Lab, Need::Plugin], needs].concat();
+        let trial = match needs.into_iter().find_map(|need| self.missing(need)) {
+            Some(missing) => {
+                Trial::test(format!("{name} [skipped: {missing}]"), || Ok(())).with_ignored_flag(true)
+            }
+            None => Trial::test(name, || body().map_err(|error| Failed::from(format!("{error:?}")))),
+        };
+        self.trials.push(trial);
+    }
+
+    /// Runs what the command line selects.
+    pub(crate) fn run(self, arguments: &Arguments) -> ExitCode {
+        libtest_mimic::run(arguments, self.trials).exit_code()
+    }
+
+    fn missing(&mut self, need: Need) -> Option<String> {
+        if let Some((_, answer)) = self.known.iter().find(|(known, _)| *known == need) {
+            return answer.clone();
+        }
+        let answer = need.missing();
+        self.known.push((need, answer.clone()));
+        answer
+    }
+}
