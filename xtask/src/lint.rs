@@ -1,0 +1,74 @@
+//! `cargo xtask lint`: formatting, clippy with warnings denied, dependencies.
+
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result};
+
+use crate::build_ebpf;
+use crate::fault::Fault;
+use crate::process::{self, which};
+use crate::toolchain::Toolchain;
+use crate::workspace::Workspace;
+
+pub(crate) fn run(workspace: &Workspace) -> Result<()> {
+    let mut failed = Vec::new();
+    let mut step = |name: &'static str, passed: bool| failed.extend((!passed).then_some(name));
+    step("cargo fmt", format(workspace)?);
+    step("cargo clippy", clippy(workspace)?);
+    step("cargo clippy of the eBPF programs", clippy_ebpf(workspace)?);
+    step("cargo deny", dependencies(workspace)?);
+    if failed.is_empty() {
+        println!("lint: nothing to say");
+        return Ok(());
+    }
+    let sentence = format!("{} found something, see above", failed.join(" and "));
+    Err(Fault::new(sentence, "cargo fmt --all && (cd ebpf && cargo fmt) && cargo xtask lint").into())
+}
+
+fn format(workspace: &Workspace) -> Result<bool> {
+    let host = passes(workspace.cargo("fmt").args(["--all", "--check"]))?;
+    let manifest = workspace.root.join("ebpf/Cargo.toml");
+    Ok(passes(workspace.cargo("fmt").arg("--check").arg("--manifest-path").arg(manifest))? && host)
+}
+
+fn clippy(workspace: &Workspace) -> Result<bool> {
+    passes(workspace.cargo("clippy").args([
+        "--quiet",
+        "--workspace",
+        "--all-targets",
+        "--",
+        "--deny=warnings",
+    ]))
+}
+
+fn clippy_ebpf(workspace: &Workspace) -> Result<bool> {
+    let toolchain = Toolchain::known_or_found(workspace)?;
+    if !toolchain.rustc.has_clippy() {
+        println!("not linted: the eBPF programs, because {} has no clippy", toolchain.rustc);
+        return Ok(true);
+    }
+    passes(build_ebpf::cargo(workspace, &toolchain, "clippy").args(["--release", "--", "--deny=warnings"]))
+}
+
+/// Licences, bans and sources need no network; advisories do, and belong to a scheduled job.
+fn dependencies(workspace: &Workspace) -> Result<bool> {
+    if which("cargo-deny").is_none() {
+        println!(
+            "not checked: dependencies, because cargo-deny is missing: cargo install --locked cargo-deny"
+        );
+        return Ok(true);
+    }
+    let mut passed = true;
+    for manifest in ["Cargo.toml", "ebpf/Cargo.toml"] {
+        let mut deny = workspace.cargo("deny");
+        deny.args(["--manifest-path", manifest, "check", "--config"]).arg(workspace.root.join("deny.toml"));
+        passed &= passes(deny.args(["licenses", "bans", "sources"]))?;
+    }
+    Ok(passed)
+}
+
+fn passes(command: &mut Command) -> Result<bool> {
+    println!("$ {}", process::line(command));
+    let status = command.stdin(Stdio::null()).status();
+    Ok(status.with_context(|| format!("cannot run `{}`", process::line(command)))?.success())
+}

@@ -1,0 +1,65 @@
+//! The project's own commands: `cargo xtask <verb>`, one file per verb.
+
+mod build;
+mod build_ebpf;
+mod debian;
+mod fault;
+mod lint;
+mod process;
+mod setup;
+mod test;
+mod toolchain;
+mod workspace;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::workspace::Workspace;
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "The project's own commands", disable_help_subcommand = true)]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Find or get a Rust toolchain and a bpf-linker that can build the eBPF programs
+    Setup,
+    /// Build the eBPF programs to target/ebpf/ebpf-bridge.o
+    BuildEbpf,
+    /// Build the release plugin, static, with the programs embedded, to target/dist/ebpf-bridge
+    Build,
+    /// Set up, build, and run unit, lab and runtime tests
+    Test {
+        /// Run only the tests whose name contains this
+        filter: Option<String>,
+    },
+    /// Check formatting, clippy and dependencies
+    Lint,
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match run(&cli.verb) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(verb: &Verb) -> anyhow::Result<ExitCode> {
+    let workspace = Workspace::find()?;
+    match verb {
+        Verb::Setup => setup::run(&workspace)?,
+        Verb::BuildEbpf => drop(build_ebpf::run(&workspace)?),
+        Verb::Build => drop(build::run(&workspace)?),
+        Verb::Test { filter } => return test::run(&workspace, filter.as_deref()),
+        Verb::Lint => lint::run(&workspace)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
