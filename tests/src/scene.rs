@@ -7,7 +7,7 @@ use std::ops::Deref;
 use anyhow::{Context, Result};
 
 use crate::libcni::{AddResult, Conflist, Container, Runtime};
-use crate::{Node, Pod, config};
+use crate::{Node, Pod, Status, config};
 
 /// The circumstances under which everything must be reachable alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,6 +112,11 @@ impl Scene {
             let name = pod.name();
             self.runtime.del(&self.node, &pod.container).with_context(|| format!("DEL of {name}"))
         })
+    }
+
+    /// What the plugin says it has wired.
+    pub fn status(&self) -> Result<Status> {
+        Status::read(&self.node)
     }
 
     /// What the plugin logged until now.

@@ -3,7 +3,16 @@
 //! `cargo xtask test` builds the plugin and runs them. What a test lacks on this machine makes it ignored, with the
 //! reason in its printed name.
 
+mod change;
+mod check;
+mod del;
+mod fast;
+mod modes;
+mod parallel;
+mod protocol;
+mod reach;
 mod suite;
+mod wiring;
 
 use std::process::ExitCode;
 
@@ -12,6 +21,14 @@ use suite::Suite;
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    let suite = Suite::default();
+    let mut suite = Suite::default();
+    wiring::register(&mut suite);
+    reach::register(&mut suite);
+    fast::register(&mut suite);
+    modes::register(&mut suite);
+    change::register(&mut suite);
+    del::register(&mut suite);
+    parallel::register(&mut suite);
+    protocol::register(&mut suite);
     suite.run(&arguments)
 }

@@ -34,9 +34,9 @@ impl Suite {
         let needs = [&[Need::Lab, Need::Plugin], needs].concat();
         let trial = match needs.into_iter().find_map(|need| self.missing(need)) {
             Some(missing) => {
-                Trial::test(format!("{name} [skipped: {missing}]"), || Ok(())).with_ignored_flag(true)
+                Trial::test(format!("{name} (skipped: {missing})"), || Ok(())).with_ignored_flag(true)
             }
-            None => Trial::test(name, || body().map_err(|error| Failed::from(format!("{error:?}")))),
+            None => Trial::test(name, || body().map_err(|error| Failed::from(format!("{error:#}")))),
         };
         self.trials.push(trial);
     }

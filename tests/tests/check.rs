@@ -1,0 +1,36 @@
+//! Comparisons that say what was compared.
+
+use std::fmt::Debug;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail, ensure};
+use ebpf_bridge_lab::libcni::PluginError;
+
+/// # Errors
+/// If the two differ; the message shows both.
+pub(crate) fn equal<T: PartialEq<U> + Debug, U: Debug>(what: &str, got: T, want: U) -> Result<()> {
+    ensure!(got == want, "{what}: got {got:?}, expected {want:?}");
+    Ok(())
+}
+
+/// The plugin's error, where an execution must fail as the specification says.
+pub(crate) fn refused<T: Debug>(outcome: Result<T>) -> Result<PluginError> {
+    match outcome {
+        Ok(answer) => bail!("succeeded, and must not have: {answer:?}"),
+        Err(error) => error.downcast::<PluginError>(),
+    }
+}
+
+/// Asks again and again until `done` says yes.
+///
+/// # Errors
+/// If it has not within `limit`.
+pub(crate) fn eventually(what: &str, limit: Duration, mut done: impl FnMut() -> Result<bool>) -> Result<()> {
+    let start = Instant::now();
+    while !done()? {
+        ensure!(start.elapsed() < limit, "{what}: not within {limit:?}");
+        thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
+}

@@ -1,0 +1,49 @@
+//! Many pods at once.
+
+use std::collections::BTreeSet;
+use std::thread;
+
+use anyhow::{Context, Result};
+use ebpf_bridge_lab::libcni::{Conflist, Container, Runtime};
+use ebpf_bridge_lab::observe::link;
+use ebpf_bridge_lab::{Node, Pod, Snapshot, config, traffic};
+
+use crate::check::equal;
+use crate::suite::Suite;
+
+const PODS: usize = 20;
+
+pub(crate) fn register(suite: &mut Suite) {
+    suite.test("parallel: 20 ADDs at once on a fresh node succeed, and 20 DELs leave nothing", twenty);
+}
+
+fn twenty() -> Result<()> {
+    let node = Node::new()?;
+    let before = Snapshot::take(&node)?;
+    let runtime = Runtime::new(Conflist::of(config::bridge("auto")));
+    let pods = (0..PODS).map(|number| node.pod(&format!("pod{number}"))).collect::<Result<Vec<_>>>()?;
+
+    let addresses = at_once(&pods, |pod| runtime.add(&node, &Container::of(pod))?.address())?;
+    let distinct: BTreeSet<_> = addresses.iter().collect();
+    equal("distinct addresses", distinct.len(), PODS)?;
+    equal("addresses of the bridge", link(&node, config::BRIDGE)?.addresses.len(), 1)?;
+    for (pod, address) in pods.iter().zip(&addresses) {
+        traffic::round_trips(pod, &pods[0], addresses[0], 3)
+            .with_context(|| format!("{address} to the first pod"))?;
+    }
+
+    at_once(&pods, |pod| runtime.del(&node, &Container::of(pod)))?;
+    Snapshot::take(&node)?.without_link(config::BRIDGE).ensure_equals(&before)
+}
+
+/// Does the same to every pod, each on its own thread.
+fn at_once<T: Send>(pods: &[Pod], work: impl Fn(&Pod) -> Result<T> + Sync) -> Result<Vec<T>> {
+    let work = &work;
+    thread::scope(|scope| {
+        let threads: Vec<_> = pods.iter().map(|pod| scope.spawn(move || work(pod))).collect();
+        let named = threads.into_iter().zip(pods);
+        named
+            .map(|(t, pod)| t.join().expect("a thread panicked").with_context(|| pod.name().to_string()))
+            .collect()
+    })
+}

@@ -1,0 +1,92 @@
+//! Who reaches whom, the same on the fast path and without it.
+
+use std::net::IpAddr;
+
+use anyhow::{Result, ensure};
+use ebpf_bridge_lab::{Place, Scene, Variant, traffic};
+
+use crate::check::equal;
+use crate::suite::Suite;
+
+/// Large enough to leave the first window, and to be learned and repeated.
+const BULK: u64 = 4 << 20;
+
+pub(crate) fn register(suite: &mut Suite) {
+    for variant in Variant::ALL {
+        for (from, to) in PATHS {
+            let path = format!("{} to {}", from.name(), to.name());
+            suite.test(format!("reach: {path} over TCP, {variant}"), move || tcp(variant, from, to));
+            suite.test(format!("reach: {path} over UDP, {variant}"), move || udp(variant, from, to));
+        }
+    }
+}
+
+/// Where traffic begins or ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    Pod,
+    OtherPod,
+    Node,
+    Outside,
+}
+
+const PATHS: [(End, End); 4] =
+    [(End::Pod, End::OtherPod), (End::Pod, End::Node), (End::Node, End::Pod), (End::Pod, End::Outside)];
+
+impl End {
+    fn name(self) -> &'static str {
+        match self {
+            End::Pod => "a pod",
+            End::OtherPod => "another pod",
+            End::Node => "the node",
+            End::Outside => "outside, as the node",
+        }
+    }
+
+    fn place(self, scene: &Scene) -> &Place {
+        match self {
+            End::Pod => &scene.pods[0],
+            End::OtherPod => &scene.pods[1],
+            End::Node => &scene.node,
+            End::Outside => scene.node.outside(),
+        }
+    }
+
+    fn address(self, scene: &Scene) -> IpAddr {
+        match self {
+            End::Pod => scene.pods[0].address(),
+            End::OtherPod => scene.pods[1].address(),
+            End::Node => [10, 1, 0, 1].into(),
+            End::Outside => scene.node.outside().address(),
+        }
+    }
+}
+
+/// Whom `to` believes to talk with. Outside has no route to pods: there it must be the node.
+fn seen_as(scene: &Scene, from: End, to: End) -> IpAddr {
+    if to == End::Outside { scene.node.outside().node_address() } else { from.address(scene) }
+}
+
+fn tcp(variant: Variant, from: End, to: End) -> Result<()> {
+    let scene = Scene::with_pods(variant, 2)?;
+    let (client, server, address) = (from.place(&scene), to.place(&scene), to.address(&scene));
+    for transfer in [
+        traffic::round_trips(client, server, address, 200)?,
+        traffic::upload(client, server, address, BULK)?,
+        traffic::download(client, server, address, BULK)?,
+    ] {
+        equal("the client as the server sees it", transfer.peer.ip(), seen_as(&scene, from, to))?;
+    }
+    Ok(())
+}
+
+fn udp(variant: Variant, from: End, to: End) -> Result<()> {
+    let scene = Scene::with_pods(variant, 2)?;
+    // The last is sent in fragments.
+    for size in [8, 1200, 1472, 4000] {
+        let echo = traffic::echo(from.place(&scene), to.place(&scene), to.address(&scene), 100, size)?;
+        ensure!(echo.lost == 0, "{} of {} datagrams of {size} bytes had no answer", echo.lost, echo.sent);
+        equal("the client as the server sees it", echo.peer.ip(), seen_as(&scene, from, to))?;
+    }
+    Ok(())
+}
