@@ -3,6 +3,7 @@
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use anyhow::{Context, Result, bail};
 
@@ -13,13 +14,21 @@ pub const PATH_VARIABLE: &str = "EBPF_BRIDGE_BIN";
 /// Where distributions install the reference plugins.
 const REFERENCE_DIRS: [&str; 2] = ["/usr/lib/cni", "/usr/libexec/cni"];
 
-/// The plugin under test: `EBPF_BRIDGE_BIN`, else `target/dist/ebpf-bridge` of this workspace.
+static CHOSEN: OnceLock<PathBuf> = OnceLock::new();
+
+/// Says where the plugin was built, for a program that knows better than [`path`] would. The first word counts.
+pub fn choose(path: PathBuf) {
+    CHOSEN.get_or_init(|| path);
+}
+
+/// The plugin under test: `EBPF_BRIDGE_BIN`, else what was chosen, else `target/dist/ebpf-bridge` of this workspace.
 ///
 /// # Errors
 /// If there is no such file; the message names the command that makes it.
 pub fn path() -> Result<PathBuf> {
     let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/dist").join(NAME);
-    let path = env::var_os(PATH_VARIABLE).map_or(built, PathBuf::from);
+    let chosen = || CHOSEN.get().cloned().unwrap_or(built);
+    let path = env::var_os(PATH_VARIABLE).map_or_else(chosen, PathBuf::from);
     match fs::canonicalize(&path) {
         Ok(found) => Ok(found),
         Err(_) => bail!("no plugin at {}: run `cargo xtask build`", path.display()),

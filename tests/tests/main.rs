@@ -7,6 +7,7 @@ mod change;
 mod check;
 mod del;
 mod fast;
+mod lab;
 mod modes;
 mod parallel;
 mod protocol;
@@ -22,6 +23,7 @@ use suite::Suite;
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let mut suite = Suite::default();
+    lab::register(&mut suite);
     wiring::register(&mut suite);
     reach::register(&mut suite);
     fast::register(&mut suite);
