@@ -26,7 +26,7 @@ pub fn choose(path: PathBuf) {
 /// # Errors
 /// If there is no such file; the message names the command that makes it.
 pub fn path() -> Result<PathBuf> {
-    let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/dist").join(NAME);
+    let built = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("target").join("dist").join(NAME);
     let chosen = || CHOSEN.get().cloned().unwrap_or(built);
     let path = env::var_os(PATH_VARIABLE).map_or_else(chosen, PathBuf::from);
     match fs::canonicalize(&path) {
