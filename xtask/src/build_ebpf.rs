@@ -1,6 +1,7 @@
 //! `cargo xtask build-ebpf`: the eBPF programs, to `target/ebpf/ebpf-bridge.o`.
 
 use std::env;
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -43,7 +44,10 @@ pub(crate) fn cargo(workspace: &Workspace, toolchain: &Toolchain, verb: &str) ->
     let mut cargo = process::clean(&toolchain.rustc.cargo);
     cargo.current_dir(workspace.root.join("ebpf")).args([verb, "--quiet", "--locked", "--target", TARGET]);
     cargo.arg("-Zbuild-std=core").arg("--target-dir").arg(target_dir(workspace));
-    cargo.env("RUSTC", &toolchain.rustc.path).env("RUSTC_WRAPPER", "");
+    cargo
+        .env("RUSTC", &toolchain.rustc.path)
+        .env("RUSTC_WRAPPER", "")
+        .env("PATH", path(&toolchain.rustc.cargo));
     cargo.env(format!("CARGO_TARGET_{}_LINKER", TARGET.replace('-', "_").to_uppercase()), &toolchain.linker);
     // aya-ebpf's bindings differ by host architecture; the linker writes BTF only when asked, from debug info.
     let arch = format!("--cfg=bpf_target_arch=\"{}\"", env::consts::ARCH);
@@ -52,6 +56,13 @@ pub(crate) fn cargo(workspace: &Workspace, toolchain: &Toolchain, verb: &str) ->
         cargo.env("RUSTC_BOOTSTRAP", "1");
     }
     cargo
+}
+
+/// PATH with the toolchain's own directory first: cargo looks for its clippy there.
+fn path(cargo: &Path) -> OsString {
+    let own = cargo.parent().map(Path::to_path_buf);
+    let inherited = env::var_os("PATH").unwrap_or_default();
+    env::join_paths(own.into_iter().chain(env::split_paths(&inherited))).unwrap_or(inherited)
 }
 
 fn target_dir(workspace: &Workspace) -> PathBuf {
@@ -63,10 +74,7 @@ fn explain(stderr: &str, log: &Path) -> Fault {
     let log = format!("all of it: {}", log.display());
     let has = |needles: &[&str]| needles.iter().any(|needle| stderr.contains(needle));
     if has(&["error: linking with"]) {
-        let said =
-            stderr.lines().map(str::trim).find(|line| is_linker_word(line)).unwrap_or("it does not say why");
-        let sentence = format!("bpf-linker cannot link the eBPF programs: {said} ({log})");
-        return Fault::new(sentence, "cargo xtask setup && cargo xtask build-ebpf");
+        return unlinked(stderr, &log);
     }
     if has(&["--locked was passed", "because --locked"]) {
         let sentence = format!("ebpf/Cargo.lock does not match ebpf/Cargo.toml ({log})");
@@ -89,11 +97,17 @@ fn explain(stderr: &str, log: &Path) -> Fault {
     Fault::new(format!("the eBPF programs could not be built, see above ({log})"), "cargo xtask setup")
 }
 
-/// The first line a reader can use: the linker's own error, not rustc's retelling of its command line.
-fn is_linker_word(line: &str) -> bool {
-    let said = line.strip_prefix("= note:").map_or(line, str::trim_start);
-    let own = ["ERROR", "Error:", "error:", "LLVM", "Unsupported", "Looks like"];
-    own.iter().any(|start| said.starts_with(start)) && !said.starts_with("error: linking with")
+/// A linker that fails: of what it and rustc say about it, the one line that is the linker's own error.
+fn unlinked(stderr: &str, log: &str) -> Fault {
+    let after = stderr.split_once("error: linking with").map_or("", |(_, after)| after);
+    let own = after.lines().map(|line| line.trim().trim_start_matches("= note:").trim_start());
+    let starts = ["ERROR", "Error:", "error:", "LLVM ERROR", "/"];
+    let is_error = |line: &&str| starts.iter().any(|start| line.starts_with(start));
+    let said = own.take_while(|line| !line.starts_with("error: could not compile")).find(is_error);
+    let said: String = said.unwrap_or("it does not say why").chars().take(300).collect();
+    // LLVM names the function when it is the program, not the toolchain, that is at fault.
+    let mend = if said.contains("in function") { "cargo xtask build-ebpf" } else { "cargo xtask setup" };
+    Fault::new(format!("bpf-linker cannot link the eBPF programs: {said} ({log})"), mend)
 }
 
 /// Whether every section the loader needs is named in the object.

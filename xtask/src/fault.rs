@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-/// What went wrong and what to type next.
+/// What went wrong, as a sentence, and what to type next.
 #[derive(Debug)]
 pub(crate) struct Fault {
     sentence: String,
-    mend: String,
+    pub(crate) mend: String,
 }
 
 impl Fault {
@@ -17,7 +17,7 @@ impl Fault {
 
 impl fmt::Display for Fault {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{}\n mend: {}", self.sentence, self.mend)
+        out.write_str(&self.sentence)
     }
 }
 

@@ -21,7 +21,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
         println!("lint: nothing to say");
         return Ok(());
     }
-    let sentence = format!("{} found something, see above", failed.join(" and "));
+    let sentence = format!("{} found something, see above", failed.join(", "));
     Err(Fault::new(sentence, "cargo fmt --all && (cd ebpf && cargo fmt) && cargo xtask lint").into())
 }
 
@@ -61,7 +61,7 @@ fn dependencies(workspace: &Workspace) -> Result<bool> {
     let mut passed = true;
     for manifest in ["Cargo.toml", "ebpf/Cargo.toml"] {
         let mut deny = workspace.cargo("deny");
-        deny.args(["--manifest-path", manifest, "check", "--config"]).arg(workspace.root.join("deny.toml"));
+        deny.args(["--manifest-path", manifest, "--config"]).arg(workspace.root.join("deny.toml")).arg("check");
         passed &= passes(deny.args(["licenses", "bans", "sources"]))?;
     }
     Ok(passed)

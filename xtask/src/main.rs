@@ -15,6 +15,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::fault::Fault;
 use crate::workspace::Workspace;
 
 #[derive(Parser)]
@@ -47,6 +48,9 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             eprintln!("error: {error:#}");
+            if let Some(fault) = error.downcast_ref::<Fault>() {
+                eprintln!(" mend: {}", fault.mend);
+            }
             ExitCode::FAILURE
         }
     }

@@ -18,7 +18,7 @@ pub(crate) fn run(workspace: &Workspace, filter: Option<&str>) -> Result<ExitCod
     let plugin = build::run(workspace)?;
     let mut cargo = workspace.cargo("test");
     cargo.args(["--locked", "--workspace", "--no-fail-fast", "--"]).args(filter);
-    cargo.env("EBPF_BRIDGE_BIN", &plugin).env("EBPF_BRIDGE_OBJECT", workspace.object());
+    cargo.env("EBPF_BRIDGE_BIN", &plugin);
     let mut running =
         cargo.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().context("cannot run cargo")?;
     let stdout = running.stdout.take().context("cargo test has no output")?;
