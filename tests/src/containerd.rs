@@ -19,6 +19,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::{Node, mounts::PLUGIN_DIR};
@@ -42,10 +43,10 @@ pub struct Containerd<'node> {
 }
 
 impl<'node> Containerd<'node> {
-    /// Starts containerd on a node with `network`, a file, as its network configuration and the busybox image
-    /// imported.
-    pub fn start(node: &'node Node, network: &Path) -> Result<Self> {
-        node.run_in(|| install(network))?;
+    /// Starts containerd on a node with `conflist` as its network configuration and the busybox image imported.
+    /// It also ends with the thread that calls this.
+    pub fn start(node: &'node Node, conflist: &Value) -> Result<Self> {
+        node.run_in(|| install(conflist))?;
         let dir = TempDir::with_prefix("ebpf-bridge-containerd-").context("making containerd's directory")?;
         let config = dir.path().join("config.toml");
         fs::write(&config, configuration(dir.path())).context("writing containerd's configuration")?;
@@ -107,12 +108,10 @@ impl<'node> Containerd<'node> {
 }
 
 /// Puts a network configuration where runtimes read it.
-fn install(network: &Path) -> Result<()> {
+fn install(conflist: &Value) -> Result<()> {
     fs::create_dir_all(CONFIG_DIR).with_context(|| format!("making {CONFIG_DIR}"))?;
-    let name = network.file_name().context("a network configuration without a name")?;
-    fs::copy(network, Path::new(CONFIG_DIR).join(name))
-        .with_context(|| format!("copying {} to {CONFIG_DIR}", network.display()))?;
-    Ok(())
+    let file = Path::new(CONFIG_DIR).join("10-lab.conflist");
+    fs::write(&file, conflist.to_string()).with_context(|| format!("writing {}", file.display()))
 }
 
 fn connect(realm: &mut Realm, socket: &Path) -> Result<Cri> {

@@ -16,6 +16,7 @@
 //! ```
 
 pub mod config;
+pub mod containerd;
 pub mod libcni;
 mod mounts;
 mod needs;

@@ -1,16 +1,16 @@
 //! A real runtime: containerd runs containers on the network that `conf/10-ebpf-bridge.conflist` describes.
 
+use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use ebpf_bridge_lab::containerd::{Containerd, PodSpec, RunningPod};
 use ebpf_bridge_lab::libcni::exec;
-use ebpf_bridge_lab::{Need, Node, Place, Snapshot, Stats, Status, traffic::PATIENCE};
-use serde_json::json;
+use ebpf_bridge_lab::{Need, Node, Place, Snapshot, Stats, Status, Variant, traffic::PATIENCE};
+use serde_json::{Value, json};
 
 use crate::suite::Suite;
 
@@ -36,26 +36,42 @@ const NEEDS: [Need; 9] = [
 ];
 
 pub(crate) fn register(suite: &mut Suite) {
-    suite.test_with(
-        &NEEDS,
-        "containerd: a pod is reached by address and host port, and goes without trace",
-        || {
-            let node = Node::new()?;
-            leave_what_others_leave(&node)?;
-            let before = Snapshot::take(&node)?;
+    // A node that forbids mounts, as the third variant's does, can run no container.
+    for variant in [Variant::Auto, Variant::Off] {
+        suite.test_with(
+            &NEEDS,
+            format!(
+                "containerd: its pods are reached by address and host port and leave no trace, {variant}"
+            ),
+            move || runs_pods(variant),
+        );
+    }
+}
 
-            let containerd = Containerd::start(&node, Path::new(CONFLIST))?;
-            let spec = PodSpec { name: "web", command: &["sh", "-c", SERVE], host_ports: &[(HOST_PORT, 80)] };
-            let pod = containerd.run_pod(&spec)?;
-            is_reachable(&node, &containerd, &pod)?;
-            if Need::Bpf.missing().is_none() {
-                is_accelerated(&node, &containerd, &pod)?;
-            }
+fn runs_pods(variant: Variant) -> Result<()> {
+    let node = variant.node()?;
+    leave_what_others_leave(&node)?;
+    let before = Snapshot::take(&node)?;
 
-            containerd.remove_pod(&pod)?;
-            nothing_is_left(&node, &containerd, &before)
-        },
-    );
+    let containerd = Containerd::start(&node, &conflist(variant)?)?;
+    let spec = PodSpec { name: "web", command: &["sh", "-c", SERVE], host_ports: &[(HOST_PORT, 80)] };
+    let pod = containerd.run_pod(&spec)?;
+    is_reachable(&node, &containerd, &pod)?;
+    if variant == Variant::Auto && Need::Bpf.missing().is_none() {
+        is_accelerated(&node, &containerd, &pod)?;
+    }
+
+    containerd.remove_pod(&pod)?;
+    nothing_is_left(&node, &containerd, &before)
+}
+
+/// The conflist that users get, the mode apart.
+fn conflist(variant: Variant) -> Result<Value> {
+    let text = fs::read_to_string(CONFLIST).with_context(|| format!("reading {CONFLIST}"))?;
+    let mut list: Value = serde_json::from_str(&text).with_context(|| format!("parsing {CONFLIST}"))?;
+    ensure!(list["plugins"][0]["ebpf"]["mode"] == "auto", "{CONFLIST} has another mode than auto");
+    list["plugins"][0]["ebpf"]["mode"] = variant.mode().into();
+    Ok(list)
 }
 
 fn is_reachable(node: &Node, containerd: &Containerd, pod: &RunningPod) -> Result<()> {
@@ -122,7 +138,7 @@ fn is_accelerated(node: &Node, containerd: &Containerd, pod: &RunningPod) -> Res
 
 /// portmap keeps its chains and libcni the directory of its cache when the last pod is gone; neither is the plugin's.
 fn leave_what_others_leave(node: &Node) -> Result<()> {
-    node.run_in(|| std::fs::create_dir_all("/var/lib/cni/results").context("making libcni's cache"))?;
+    node.run_in(|| fs::create_dir_all("/var/lib/cni/results").context("making libcni's cache"))?;
     let request = json!({
         "cniVersion": "1.0.0",
         "name": "nobody",

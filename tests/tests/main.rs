@@ -5,6 +5,7 @@
 
 mod change;
 mod check;
+mod containerd;
 mod del;
 mod fast;
 mod lab;
@@ -32,5 +33,6 @@ fn main() -> ExitCode {
     del::register(&mut suite);
     parallel::register(&mut suite);
     protocol::register(&mut suite);
+    containerd::register(&mut suite);
     suite.run(&arguments)
 }
