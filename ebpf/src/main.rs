@@ -1,7 +1,7 @@
 //! The tc programs of ebpf-bridge.
 //!
 //! They decide nothing. `flow_ingress` notes a packet and tags it; `flow_egress_pod` and
-//! `flow_egress_uplink` compare what leaves with the note and record what the kernel did; for the next
+//! `flow_egress_out` compare what leaves with the note and record what the kernel did; for the next
 //! second `flow_ingress` repeats that for the packets of the same flow. Whatever is in doubt is passed on.
 //!
 //! A program that passes a packet returns -1 (`TC_ACT_UNSPEC`, which is also `TCX_NEXT`): `TC_ACT_OK` would
@@ -30,7 +30,7 @@ pub fn flow_egress_pod(ctx: TcContext) -> i32 {
 
 /// On every uplink: records flows that leave the node.
 #[classifier]
-pub fn flow_egress_uplink(ctx: TcContext) -> i32 {
+pub fn flow_egress_out(ctx: TcContext) -> i32 {
     egress::run(&ctx, 0)
 }
 

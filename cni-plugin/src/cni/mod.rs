@@ -1,4 +1,6 @@
 //! The CNI protocol: what a runtime says and what it gets back. Knows nothing of bridges or eBPF.
 
 pub mod error;
+pub mod request;
 pub mod types;
+pub mod version;

@@ -1,0 +1,90 @@
+//! The operator's tool: one file per verb. Exit codes: 0 fine, 1 failed, 2 usage.
+
+mod stats;
+mod status;
+
+use std::{
+    ffi::OsString,
+    io::{self, Write},
+    path::PathBuf,
+    process::ExitCode,
+};
+
+use clap::{Parser, Subcommand, ValueEnum};
+use serde_json::Value;
+
+/// Version of every JSON document the tool prints.
+pub(crate) const SCHEMA_VERSION: u32 = 1;
+
+#[derive(Parser)]
+#[command(
+    name = "ebpf-bridge",
+    version,
+    about = "A CNI bridge plugin whose established flows are carried by eBPF"
+)]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+    /// How to print
+    #[arg(short, long, global = true, value_enum, default_value = "table")]
+    output: Output,
+    /// Mount point of the BPF file system, as in the configuration
+    #[arg(long, global = true, default_value = "/sys/fs/bpf")]
+    bpffs: PathBuf,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Output {
+    Table,
+    Json,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Packets by program and reason
+    Stats,
+    /// Pods of this node, and which programs are on which device
+    Status,
+}
+
+/// A document and the same for people.
+struct Report {
+    json: Value,
+    table: String,
+}
+
+/// Runs the tool.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let cli = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are "errors" that go to stdout and exit with 0.
+            let _ = error.print();
+            return ExitCode::from(error.exit_code() as u8);
+        }
+    };
+    let report = match cli.verb {
+        Verb::Stats => stats::stats(&cli.bpffs),
+        Verb::Status => status::status(),
+    };
+    match report.and_then(|report| Ok(print(&report, cli.output)?)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "ebpf-bridge: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn print(report: &Report, output: Output) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    let written = match output {
+        Output::Table => out.write_all(report.table.as_bytes()),
+        Output::Json => writeln!(out, "{:#}", report.json),
+    };
+    match written {
+        // Whoever reads has seen enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => other,
+    }
+}

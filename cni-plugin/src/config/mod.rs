@@ -1,0 +1,11 @@
+//! The network configuration: as received ([`netconf`]) and as meant ([`network`]). Nothing after this
+//! module sees raw JSON, except an IPAM plugin that is executed with it.
+
+mod ebpf;
+mod netconf;
+mod network;
+
+pub use ebpf::{Attach, EbpfConfig, Mode};
+pub(crate) use netconf::NetConf;
+pub use netconf::{AttachmentRef, ConfigError};
+pub use network::{Gateway, Ipam, LogConfig, Network};

@@ -1,0 +1,291 @@
+//! The configuration as meant: typed, defaulted and validated.
+
+use std::{
+    net::IpAddr,
+    path::{Component, Path, PathBuf},
+};
+
+use serde_json::Value;
+
+use super::{
+    ebpf::EbpfConfig,
+    netconf::{ConfigError, NetConf},
+};
+use crate::{
+    cni::{
+        request::{Environment, is_name},
+        types::Dns,
+        version::{NEWEST, SUPPORTED},
+    },
+    ipam::HostLocalConfig,
+};
+
+/// What address the bridge has, and what the pods make of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Gateway {
+    /// No address on the bridge.
+    None,
+    /// The bridge has the gateway's address (`isGateway`).
+    Address,
+    /// And the pods' default route goes there (`isDefaultGateway`).
+    DefaultRoute,
+}
+
+/// Where addresses come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ipam {
+    /// No IPAM: an interface without addresses.
+    None,
+    /// Built in.
+    HostLocal(HostLocalConfig),
+    /// Another plugin, executed.
+    Exec {
+        /// `ipam.type`.
+        plugin: String,
+    },
+}
+
+/// Where and how much to log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogConfig {
+    /// `logLevel`.
+    pub level: log::LevelFilter,
+    /// `logFile`; stderr without one.
+    pub file: Option<PathBuf>,
+}
+
+/// A network, ready to be worked with.
+#[derive(Debug, Clone)]
+pub struct Network {
+    /// Protocol version of the request.
+    pub cni_version: String,
+    /// Name of the network, safe as a path component.
+    pub name: String,
+    /// Name of the bridge.
+    pub bridge: String,
+    /// See [`Gateway`].
+    pub gateway: Gateway,
+    /// Replace a conflicting address on the bridge.
+    pub force_address: bool,
+    /// Masquerade what leaves the network.
+    pub ip_masq: bool,
+    /// MTU of bridge and veth in bytes; `None` leaves the kernel's default.
+    pub mtu: Option<u32>,
+    /// Let a pod reach itself through the bridge.
+    pub hairpin: bool,
+    /// Bridge in promiscuous mode.
+    pub promiscuous: bool,
+    /// MAC asked for the pod's interface.
+    pub mac: Option<[u8; 6]>,
+    /// Addresses asked for.
+    pub requested_ips: Vec<IpAddr>,
+    /// See [`Ipam`].
+    pub ipam: Ipam,
+    /// Name resolution to report.
+    pub dns: Dns,
+    /// True when the pod is given a bandwidth limit, which a fast path would jump over.
+    pub bandwidth_limited: bool,
+    /// The `ebpf` object.
+    pub ebpf: EbpfConfig,
+    /// `cni.dev/valid-attachments`, for GC. A missing list is not an empty one.
+    pub valid_attachments: Option<Vec<super::AttachmentRef>>,
+    /// The configuration as received, for an executed IPAM plugin.
+    pub raw: Value,
+}
+
+impl Network {
+    /// Validates a configuration as received.
+    ///
+    /// # Errors
+    /// The first key that is wrong, with its value and what is allowed.
+    pub(crate) fn validate(
+        conf: NetConf,
+        raw: Value,
+        environment: &Environment,
+    ) -> Result<Self, ConfigError> {
+        let cni_version = version(&conf)?;
+        let name = conf.name.clone().unwrap_or_default();
+        if !is_name(&name) || name.len() > 200 {
+            let allowed = "a letter or digit, then letters, digits, '_', '.' and '-', at most 200 characters";
+            return Err(ConfigError::value("name", format!("{name:?}"), allowed));
+        }
+        refuse_unsupported(&conf)?;
+        let gateway = match (conf.is_default_gateway, conf.is_gateway) {
+            (true, _) => Gateway::DefaultRoute,
+            (false, true) => Gateway::Address,
+            (false, false) => Gateway::None,
+        };
+        if conf.hairpin_mode && conf.promisc_mode {
+            return Err(ConfigError::value("promiscMode", true, "false when hairpinMode is true"));
+        }
+        Ok(Self {
+            bridge: bridge(&conf)?,
+            mtu: mtu(conf.mtu)?,
+            mac: mac(&conf, environment)?,
+            requested_ips: requested_ips(&conf, environment)?,
+            ipam: ipam(&conf)?,
+            ebpf: EbpfConfig::validate(&conf.ebpf)?,
+            bandwidth_limited: conf
+                .runtime_config
+                .bandwidth
+                .as_ref()
+                .is_some_and(|limit| limit.ingress_rate != 0 || limit.egress_rate != 0),
+            cni_version,
+            name,
+            gateway,
+            force_address: conf.force_address,
+            ip_masq: conf.ip_masq,
+            hairpin: conf.hairpin_mode,
+            promiscuous: conf.promisc_mode,
+            dns: conf.dns,
+            valid_attachments: conf.valid_attachments,
+            raw,
+        })
+    }
+}
+
+impl LogConfig {
+    /// Reads only the log keys, so that an error in any other key can be logged.
+    pub(crate) fn validate(conf: &NetConf) -> Result<Self, ConfigError> {
+        let level = match conf.log_level.as_deref() {
+            None => log::LevelFilter::Info,
+            Some(text) => text.parse().map_err(|_| {
+                ConfigError::value("logLevel", format!("{text:?}"), "off, error, warn, info, debug or trace")
+            })?,
+        };
+        let file = match conf.log_file.as_deref() {
+            None | Some("") => None,
+            Some(path) if is_plain_absolute(Path::new(path)) => Some(PathBuf::from(path)),
+            Some(path) => {
+                let allowed = "an absolute path without '..'";
+                return Err(ConfigError::value("logFile", format!("{path:?}"), allowed));
+            }
+        };
+        Ok(Self { level, file })
+    }
+}
+
+/// The protocol version of the request. Without one the specification's oldest is meant, which we do not speak.
+fn version(conf: &NetConf) -> Result<String, ConfigError> {
+    let version = conf.cni_version.as_deref().unwrap_or("0.1.0");
+    if SUPPORTED.contains(&version) {
+        return Ok(version.to_owned());
+    }
+    debug_assert!(SUPPORTED.contains(&NEWEST));
+    Err(ConfigError::Version(version.to_owned()))
+}
+
+/// Keys of the reference that change what a pod may do must not be ignored silently.
+fn refuse_unsupported(conf: &NetConf) -> Result<(), ConfigError> {
+    let refuse = |key, value: String, why| Err(ConfigError::Unsupported { key, value, why });
+    match conf {
+        NetConf { vlan: Some(vlan), .. } if *vlan != 0 => {
+            refuse("vlan", vlan.to_string(), "VLAN filtering is not implemented yet")
+        }
+        NetConf { vlan_trunk, .. } if !vlan_trunk.is_empty() => {
+            refuse("vlanTrunk", format!("{vlan_trunk:?}"), "VLAN filtering is not implemented yet")
+        }
+        NetConf { macspoofchk: true, .. } => {
+            refuse("macspoofchk", "true".into(), "it is not implemented yet")
+        }
+        NetConf { enabledad: true, .. } => refuse("enabledad", "true".into(), "it is not implemented yet"),
+        NetConf { disable_container_interface: true, .. } => {
+            refuse("disableContainerInterface", "true".into(), "it is not implemented yet")
+        }
+        NetConf { port_isolation: true, .. } => {
+            refuse("portIsolation", "true".into(), "it is not implemented yet")
+        }
+        NetConf { ip_masq_backend: Some(backend), .. } if backend != "nftables" => {
+            refuse("ipMasqBackend", format!("{backend:?}"), "only nftables is implemented yet")
+        }
+        _ => Ok(()),
+    }
+}
+
+fn bridge(conf: &NetConf) -> Result<String, ConfigError> {
+    let name = conf.bridge.clone().unwrap_or_else(|| "cni0".to_owned());
+    if is_ifname(&name) {
+        return Ok(name);
+    }
+    Err(ConfigError::value("bridge", format!("{name:?}"), "an interface name of 1 to 15 characters"))
+}
+
+/// Interface names we make or open ourselves: stricter than the kernel, so that they are also safe as a
+/// component of a path under /proc/sys/net, where '.' and '/' change roles.
+pub(super) fn is_ifname(name: &str) -> bool {
+    (1..=15).contains(&name.len())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-'))
+        && name != "."
+        && name != ".."
+}
+
+/// True for absolute paths that do not wander.
+pub(super) fn is_plain_absolute(path: &Path) -> bool {
+    path.is_absolute() && path.components().all(|c| matches!(c, Component::RootDir | Component::Normal(_)))
+}
+
+fn mtu(mtu: Option<i64>) -> Result<Option<u32>, ConfigError> {
+    match mtu {
+        None | Some(0) => Ok(None),
+        // ETH_MIN_MTU and ETH_MAX_MTU of linux/if_ether.h.
+        Some(mtu @ 68..=65535) => Ok(Some(mtu as u32)),
+        Some(other) => Err(ConfigError::value("mtu", other, "68 to 65535 bytes, or 0 for the default")),
+    }
+}
+
+/// The MAC asked for, in the reference's order of precedence.
+fn mac(conf: &NetConf, environment: &Environment) -> Result<Option<[u8; 6]>, ConfigError> {
+    let candidates = [
+        ("runtimeConfig.mac", conf.runtime_config.mac.as_deref()),
+        ("args.cni.mac", conf.args.cni.mac.as_deref()),
+        ("CNI_ARGS MAC", environment.arg("MAC")),
+    ];
+    let Some((key, text)) = candidates.into_iter().find_map(|(key, text)| Some((key, text?))) else {
+        return Ok(None);
+    };
+    let bytes: Option<Vec<u8>> = text
+        .split(':')
+        .map(|byte| (byte.len() == 2).then(|| u8::from_str_radix(byte, 16).ok()).flatten())
+        .collect();
+    match bytes.as_deref() {
+        // Bit 0 of the first byte marks a group address, which no interface may have.
+        Some(&[a, b, c, d, e, f]) if a & 1 == 0 => Ok(Some([a, b, c, d, e, f])),
+        _ => Err(ConfigError::value(key, format!("{text:?}"), "a unicast MAC such as \"02:00:00:00:00:01\"")),
+    }
+}
+
+/// Every address asked for; the reference takes them from three places.
+fn requested_ips(conf: &NetConf, environment: &Environment) -> Result<Vec<IpAddr>, ConfigError> {
+    let args = environment.arg("IP").map(str::to_owned);
+    let sources = [
+        ("runtimeConfig.ips", conf.runtime_config.ips.clone()),
+        ("args.cni.ips", conf.args.cni.ips.clone()),
+        ("CNI_ARGS IP", args.map(|ips| ips.split(',').map(str::to_owned).collect()).unwrap_or_default()),
+    ];
+    let mut ips = Vec::new();
+    for (key, texts) in sources {
+        for text in texts {
+            // An address may carry its prefix length.
+            let address = text.split('/').next().unwrap_or_default();
+            ips.push(address.parse().map_err(|_| {
+                ConfigError::value(key, format!("{text:?}"), "IP addresses, with or without a prefix length")
+            })?);
+        }
+    }
+    Ok(ips)
+}
+
+fn ipam(conf: &NetConf) -> Result<Ipam, ConfigError> {
+    let Some(ipam) = conf.ipam.as_ref().filter(|ipam| !ipam.is_null()) else { return Ok(Ipam::None) };
+    match ipam.get("type").and_then(Value::as_str) {
+        None | Some("") => Ok(Ipam::None),
+        Some("host-local") => {
+            Ok(Ipam::HostLocal(HostLocalConfig::parse(ipam, conf.runtime_config.ip_ranges.as_ref())?))
+        }
+        // The name becomes a file name under CNI_PATH.
+        Some(plugin) if is_name(plugin) => Ok(Ipam::Exec { plugin: plugin.to_owned() }),
+        Some(other) => {
+            Err(ConfigError::value("ipam.type", format!("{other:?}"), "the file name of an IPAM plugin"))
+        }
+    }
+}

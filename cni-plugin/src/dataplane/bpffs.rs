@@ -1,0 +1,25 @@
+//! The BPF file system.
+
+use std::{fs, io, path::Path};
+
+use nix::{
+    mount::{MsFlags, mount},
+    sys::statfs::{BPF_FS_MAGIC, statfs},
+};
+
+use super::error::DataplaneError;
+
+/// Mounts a BPF file system at `path` unless there is one.
+pub(super) fn ensure_mounted(path: &Path) -> Result<(), DataplaneError> {
+    let failed = |source: io::Error| DataplaneError::Bpffs { path: path.to_owned(), source };
+    match statfs(path) {
+        Ok(found) if found.filesystem_type() == BPF_FS_MAGIC => return Ok(()),
+        Ok(_) => {}
+        Err(nix::errno::Errno::ENOENT) => fs::create_dir_all(path).map_err(failed)?,
+        Err(errno) => return Err(failed(errno.into())),
+    }
+    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
+    mount(Some("bpf"), path, Some("bpf"), flags, Some("mode=0700")).map_err(|errno| failed(errno.into()))?;
+    log::info!("mounted a BPF file system at {}", path.display());
+    Ok(())
+}

@@ -1,0 +1,77 @@
+//! The eBPF side: programs and maps loaded once per node and pinned, attached to pods' veths and uplinks.
+//!
+//! Nothing here may break a pod. Whoever calls decides, by `ebpf.mode`, what a failure means.
+
+mod attach;
+mod bpffs;
+mod conntrack;
+mod error;
+mod load;
+mod maps;
+mod object;
+mod pins;
+mod uplinks;
+
+use std::path::Path;
+
+use ebpf_bridge_common::wire::{CONFIG_PEER, CONFIG_TCP, Config};
+
+pub use attach::{Attached, attached};
+pub use error::DataplaneError;
+pub use maps::Counters;
+pub use pins::Pins;
+
+use crate::{config::EbpfConfig, host::LinuxHost};
+
+/// Accelerates a pod: loads what is not loaded, attaches to the uplinks what is not attached, and attaches to
+/// the pod's host veth.
+///
+/// # Errors
+/// The first thing that failed. The veth's filters go with the veth; what is pinned is for the other pods too.
+pub fn accelerate(config: &EbpfConfig, host: &LinuxHost, veth: &str) -> Result<(), DataplaneError> {
+    bpffs::ensure_mounted(&config.bpffs)?;
+    let pins = Pins::under(&config.bpffs);
+    let mut loaded = load::open_or_load(&pins, config.max_flows)?;
+    configure(&pins, config)?;
+    uplinks::attach(&pins, &mut loaded, config.uplinks.as_deref(), host)?;
+    attach::pod(&mut loaded, &pins, veth, config.attach)
+}
+
+/// Takes our filters off a veth again, after an attach that failed half-way.
+pub fn leave(veth: &str) {
+    attach::leave(veth);
+}
+
+/// Counters of this node; `None` if nothing is loaded.
+pub fn counters(pins: &Pins) -> Result<Option<Counters>, DataplaneError> {
+    if pins.exist() { maps::counters(pins).map(Some) } else { Ok(None) }
+}
+
+/// Takes away everything eBPF on the node. Call it only when no pod is left.
+///
+/// # Errors
+/// What could not be removed; the rest has been.
+pub fn tear_down(bpffs: &Path, host: &LinuxHost) -> Vec<DataplaneError> {
+    let pins = Pins::under(bpffs);
+    let mut errors = uplinks::detach(&pins, host);
+    errors.extend(pins.remove().err());
+    errors
+}
+
+/// Writes the node's configuration cell if it has changed. The kill switch and the epoch are the operator's.
+fn configure(pins: &Pins, config: &EbpfConfig) -> Result<(), DataplaneError> {
+    let tcp = conntrack::is_liberal(config.conntrack_liberal);
+    if let Err(why) = &tcp {
+        log::warn!("TCP is not accelerated: {why}");
+    }
+    let mut map = maps::config(pins)?;
+    let old = maps::read(&map)?;
+    let new = Config {
+        renew_ns: config.renew.as_nanos() as u64,
+        enabled: if old.renew_ns == 0 { 1 } else { old.enabled },
+        epoch: old.epoch,
+        flags: CONFIG_PEER | if tcp.is_ok() { CONFIG_TCP } else { 0 },
+        padding: 0,
+    };
+    if new == old { Ok(()) } else { maps::write(&mut map, new) }
+}

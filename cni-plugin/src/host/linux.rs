@@ -1,0 +1,207 @@
+//! The real host: rtnetlink, sysctls, nf_tables, in the node's and the pod's namespace.
+
+use std::{io, rc::Rc};
+
+use rtnetlink::LinkUnspec;
+use tokio::runtime::{Builder, Runtime};
+
+use super::{
+    Host, HostError, Netns, announce, carrier,
+    netlink::{Link, Netlink, Veth},
+    nft, sysctl,
+};
+use crate::plan::{Observed, Side, Step, Sysctl};
+
+/// The namespaces an attachment touches.
+pub struct LinuxHost {
+    node: Netlink,
+    pod: Option<Pod>,
+}
+
+struct Pod {
+    netns: Netns,
+    netlink: Netlink,
+}
+
+impl LinuxHost {
+    /// Opens netlink in this thread's namespace, and in the pod's if one is given.
+    pub fn open(netns: Option<Netns>) -> Result<Self, HostError> {
+        let failed = |error: io::Error| HostError::new("open", "netlink", error);
+        let runtime = Builder::new_current_thread().enable_io().build().map_err(failed)?;
+        let runtime: Rc<Runtime> = Rc::new(runtime);
+        let node = Netlink::connect(runtime.clone()).map_err(failed)?;
+        let pod = match netns {
+            None => None,
+            Some(netns) => {
+                let netlink = netns.enter(|| Netlink::connect(runtime)).map_err(failed)?;
+                Some(Pod { netns, netlink })
+            }
+        };
+        Ok(Self { node, pod })
+    }
+
+    /// The link of this name, if there is one.
+    pub fn link(&self, side: Side, name: &str) -> Result<Option<Link>, HostError> {
+        self.netlink(side)?.link(name)
+    }
+
+    /// Names of the devices that carry a default route.
+    pub fn default_uplinks(&self) -> Result<Vec<String>, HostError> {
+        let indices = self.node.default_route_links()?;
+        let names: Result<Vec<_>, _> = indices.into_iter().map(|index| self.node.name_of(index)).collect();
+        Ok(names?.into_iter().flatten().collect())
+    }
+
+    /// Names of all links of the node.
+    pub fn link_names(&self) -> Result<Vec<String>, HostError> {
+        self.node.names()
+    }
+
+    /// Names of the BPF filters on a link's clsact hook.
+    pub fn filters(&self, index: u32, egress: bool) -> Result<Vec<String>, HostError> {
+        self.node.bpf_filters(index, egress)
+    }
+
+    fn netlink(&self, side: Side) -> Result<&Netlink, HostError> {
+        match side {
+            Side::Node => Ok(&self.node),
+            Side::Pod => Ok(&self.pod()?.netlink),
+        }
+    }
+
+    fn pod(&self) -> Result<&Pod, HostError> {
+        let absent =
+            || HostError::new("enter", "the pod's namespace", io::Error::from(io::ErrorKind::NotFound));
+        self.pod.as_ref().ok_or_else(absent)
+    }
+
+    /// Runs `work` in the namespace of a side.
+    fn within<T>(
+        &self,
+        side: Side,
+        work: impl FnOnce() -> io::Result<T>,
+    ) -> Result<io::Result<T>, HostError> {
+        Ok(match side {
+            Side::Node => work(),
+            Side::Pod => self.pod()?.netns.enter(work),
+        })
+    }
+
+    fn set_mtu(&self, side: Side, name: &str, mtu: u32) -> Result<Option<Step>, HostError> {
+        let link = self.netlink(side)?.need(name)?;
+        if link.mtu == mtu {
+            return Ok(None);
+        }
+        let message = LinkUnspec::new_with_index(link.index).mtu(mtu).build();
+        self.netlink(side)?.set(name, message)?;
+        Ok(Some(Step::SetMtu { side, link: name.to_owned(), mtu: link.mtu }))
+    }
+
+    fn set_up(&self, side: Side, name: &str, up: bool) -> Result<Option<Step>, HostError> {
+        let link = self.netlink(side)?.need(name)?;
+        if link.up == up {
+            return Ok(None);
+        }
+        let builder = LinkUnspec::new_with_index(link.index);
+        let message = if up { builder.up() } else { builder.down() }.build();
+        self.netlink(side)?.set(name, message)?;
+        Ok(Some(Step::SetUp { side, link: name.to_owned(), up: !up }))
+    }
+
+    fn set_promiscuous(&self, name: &str, on: bool) -> Result<Option<Step>, HostError> {
+        let link = self.node.need(name)?;
+        if link.promiscuous == on {
+            return Ok(None);
+        }
+        let builder = LinkUnspec::new_with_index(link.index);
+        self.node.set(name, builder.promiscuous(on).build())?;
+        Ok(Some(Step::SetPromiscuous { link: name.to_owned(), on: !on }))
+    }
+
+    fn create_veth(&self, step: &Step) -> Result<Option<Step>, HostError> {
+        let Step::CreateVeth { host, pod, mac, mtu, bridge } = step else { return Ok(None) };
+        use std::os::fd::AsRawFd;
+        let bridge = self.node.need(bridge)?.index;
+        let netns = self.pod()?.netns.as_fd().as_raw_fd();
+        self.node.create_veth(&Veth { host, pod, netns, mac: *mac, mtu: *mtu, bridge })?;
+        Ok(Some(Step::DeleteLink { name: host.clone() }))
+    }
+
+    fn set_sysctl(&self, side: Side, sysctl: &Sysctl, value: &str) -> Result<Option<Step>, HostError> {
+        let failed = |error| HostError::new("write", sysctl::path(sysctl).display(), error);
+        let old = self.within(side, || sysctl::write(sysctl, value))?.map_err(failed)?;
+        Ok(old.map(|value| Step::SetSysctl { side, sysctl: sysctl.clone(), value }))
+    }
+
+    fn announce(&self, name: &str, addresses: &[std::net::IpAddr]) -> Result<(), HostError> {
+        let link = self.netlink(Side::Pod)?.need(name)?;
+        let Some(mac) = link.mac else { return Ok(()) };
+        for &address in addresses {
+            let sent = self.within(Side::Pod, || announce::announce(link.index, mac, address))?;
+            sent.map_err(|error| HostError::new("announce", address, error))?;
+        }
+        Ok(())
+    }
+}
+
+impl Host for LinuxHost {
+    fn observe(&mut self, bridge: &str) -> Result<Observed, HostError> {
+        let Some(link) = self.node.link(bridge)? else { return Ok(Observed { bridge: None }) };
+        Ok(Observed { bridge: Some(self.node.addresses(link.index)?) })
+    }
+
+    fn apply(&mut self, step: &Step) -> Result<Option<Step>, HostError> {
+        match step {
+            Step::CreateBridge { name, mac } => {
+                let created = self.node.create_bridge(name, *mac)?;
+                Ok(created.then(|| Step::DeleteLink { name: name.clone() }))
+            }
+            Step::SetMtu { side, link, mtu } => self.set_mtu(*side, link, *mtu),
+            Step::SetUp { side, link, up } => self.set_up(*side, link, *up),
+            Step::SetPromiscuous { link, on } => self.set_promiscuous(link, *on),
+            Step::AddAddress { side, link, address } => {
+                let netlink = self.netlink(*side)?;
+                let added = netlink.add_address(link, netlink.need(link)?.index, *address)?;
+                let undo = Step::RemoveAddress { side: *side, link: link.clone(), address: *address };
+                Ok(added.then_some(undo))
+            }
+            Step::RemoveAddress { side, link, address } => {
+                let netlink = self.netlink(*side)?;
+                let Some(found) = netlink.link(link)? else { return Ok(None) };
+                let removed = netlink.remove_address(link, found.index, *address)?;
+                let undo = Step::AddAddress { side: *side, link: link.clone(), address: *address };
+                Ok(removed.then_some(undo))
+            }
+            Step::SetSysctl { side, sysctl, value } => self.set_sysctl(*side, sysctl, value),
+            Step::CreateVeth { .. } => self.create_veth(step),
+            // Deleting is done only to undo or to clean up.
+            Step::DeleteLink { name } => self.node.delete(name).map(|_| None),
+            Step::SetHairpin { link } => {
+                self.node.set_hairpin(link, self.node.need(link)?.index).map(|()| None)
+            }
+            Step::AddRoute { link, route } => {
+                let netlink = self.netlink(Side::Pod)?;
+                // The route goes with the link.
+                netlink.add_route(link, netlink.need(link)?.index, route).map(|_| None)
+            }
+            Step::SyncCarrier { side, link } => {
+                let synced = self.within(*side, || carrier::sync(link))?;
+                synced.map(|_| None).map_err(|error| HostError::new("read the carrier of", link, error))
+            }
+            Step::Masquerade { network, subnets } => {
+                let changed =
+                    nft::ensure(network, subnets).map_err(|error| masquerade("set", network, error))?;
+                Ok(changed.then(|| Step::Unmasquerade { network: network.clone() }))
+            }
+            Step::Unmasquerade { network } => {
+                nft::remove(network).map_err(|error| masquerade("remove", network, error)).map(|()| None)
+            }
+            Step::Announce { link, addresses } => self.announce(link, addresses).map(|()| None),
+        }
+    }
+}
+
+fn masquerade(action: &'static str, network: &str, error: nft::NftError) -> HostError {
+    let object = format!("the masquerade rules of network {network}");
+    HostError::new(action, object, io::Error::other(error))
+}

@@ -1,0 +1,156 @@
+//! Links.
+
+use std::{io, os::fd::RawFd};
+
+use nix::libc;
+use rtnetlink::{
+    LinkBridge, LinkBridgePort, LinkMessageBuilder, LinkUnspec,
+    packet_route::link::{InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkMessage},
+};
+
+use super::{HostError, Netlink, failed, is};
+
+/// What we need to know of a link.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Link {
+    /// Index in its namespace.
+    pub index: u32,
+    /// Hardware address, if it is an Ethernet one.
+    pub mac: Option<[u8; 6]>,
+    /// MTU, bytes.
+    pub mtu: u32,
+    /// Administratively up.
+    pub up: bool,
+    /// Promiscuous.
+    pub promiscuous: bool,
+}
+
+/// A veth pair to be made.
+pub struct Veth<'a> {
+    /// This end.
+    pub host: &'a str,
+    /// The other end.
+    pub pod: &'a str,
+    /// Namespace of the other end.
+    pub netns: RawFd,
+    /// MAC of the other end.
+    pub mac: Option<[u8; 6]>,
+    /// MTU of both, bytes.
+    pub mtu: Option<u32>,
+    /// Index of the bridge.
+    pub bridge: u32,
+}
+
+impl Netlink {
+    /// The link of this name.
+    pub fn link(&self, name: &str) -> Result<Option<Link>, HostError> {
+        let request = self.handle.link().get().match_name(name.to_owned()).execute();
+        match self.all(request) {
+            Ok(messages) => Ok(messages.first().map(describe)),
+            Err(error) if is(&error, libc::ENODEV) => Ok(None),
+            Err(error) => Err(failed("look up link", name, error)),
+        }
+    }
+
+    /// The link of this name, which must be there.
+    pub fn need(&self, name: &str) -> Result<Link, HostError> {
+        self.link(name)?
+            .ok_or_else(|| HostError::new("look up link", name, io::Error::from_raw_os_error(libc::ENODEV)))
+    }
+
+    /// Name of the link with this index.
+    pub fn name_of(&self, index: u32) -> Result<Option<String>, HostError> {
+        let request = self.handle.link().get().match_index(index).execute();
+        match self.all(request) {
+            Ok(messages) => Ok(messages.first().and_then(name)),
+            Err(error) if is(&error, libc::ENODEV) => Ok(None),
+            Err(error) => Err(failed("look up link", index, error)),
+        }
+    }
+
+    /// Makes a bridge with a MAC that stays. Returns false if a link of this name exists.
+    pub fn create_bridge(&self, name: &str, mac: [u8; 6]) -> Result<bool, HostError> {
+        let message = LinkBridge::new(name).address(mac.to_vec()).build();
+        match self.run(self.handle.link().add(message).execute()) {
+            Ok(()) => Ok(true),
+            Err(error) if is(&error, libc::EEXIST) => Ok(false),
+            Err(error) => Err(failed("create bridge", name, error)),
+        }
+    }
+
+    /// Makes a veth pair: this end a port of `bridge` and up, the other end in the namespace `netns`, down.
+    /// One message: moving an end afterwards would cost an RCU grace period.
+    pub fn create_veth(&self, veth: &Veth<'_>) -> Result<(), HostError> {
+        let mut peer = LinkMessageBuilder::<LinkUnspec>::new().name(veth.pod).setns_by_fd(veth.netns);
+        if let Some(mac) = veth.mac {
+            peer = peer.address(mac.to_vec());
+        }
+        let mut host = LinkMessageBuilder::<LinkUnspec>::new_with_info_kind(InfoKind::Veth)
+            .name(veth.host)
+            .controller(veth.bridge)
+            .up();
+        if let Some(mtu) = veth.mtu {
+            peer = peer.mtu(mtu);
+            host = host.mtu(mtu);
+        }
+        let message = host.set_info_data(InfoData::Veth(InfoVeth::Peer(peer.build()))).build();
+        let result = self.run(self.handle.link().add(message).execute());
+        result.map_err(|error| failed("create veth", format!("{} with peer {}", veth.host, veth.pod), error))
+    }
+
+    /// Changes a link.
+    pub fn set(&self, name: &str, message: LinkMessage) -> Result<(), HostError> {
+        let result = self.run(self.handle.link().set(message).execute());
+        result.map_err(|error| failed("change link", name, error))
+    }
+
+    /// Lets the bridge send frames back through the port they came from.
+    pub fn set_hairpin(&self, name: &str, index: u32) -> Result<(), HostError> {
+        let message = LinkBridgePort::new(index).hairpin(true).build();
+        let result = self.run(self.handle.link().set_port(message).execute());
+        result.map_err(|error| failed("set hairpin mode of", name, error))
+    }
+
+    /// Deletes a link. Returns false if it is gone.
+    pub fn delete(&self, name: &str) -> Result<bool, HostError> {
+        let message = LinkUnspec::new_with_name(name).build();
+        match self.run(self.handle.link().del_with_message(message).execute()) {
+            Ok(()) => Ok(true),
+            Err(error) if is(&error, libc::ENODEV) => Ok(false),
+            Err(error) => Err(failed("delete link", name, error)),
+        }
+    }
+
+    /// Names of all links.
+    pub fn names(&self) -> Result<Vec<String>, HostError> {
+        let links =
+            self.all(self.handle.link().get().execute()).map_err(|error| failed("list", "links", error))?;
+        Ok(links.iter().filter_map(name).collect())
+    }
+}
+
+fn name(message: &LinkMessage) -> Option<String> {
+    message.attributes.iter().find_map(|attribute| match attribute {
+        LinkAttribute::IfName(name) => Some(name.clone()),
+        _ => None,
+    })
+}
+
+fn describe(message: &LinkMessage) -> Link {
+    let flags = message.header.flags;
+    let mut link = Link {
+        index: message.header.index,
+        mac: None,
+        mtu: 0,
+        up: flags.contains(LinkFlags::Up),
+        promiscuous: flags.contains(LinkFlags::Promisc),
+    };
+    for attribute in &message.attributes {
+        match attribute {
+            LinkAttribute::Address(bytes) => link.mac = bytes.as_slice().try_into().ok(),
+            LinkAttribute::Mtu(mtu) => link.mtu = *mtu,
+            _ => {}
+        }
+    }
+    link
+}

@@ -1,0 +1,82 @@
+//! Routes.
+
+use std::{
+    io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+};
+
+use nix::libc;
+use rtnetlink::{
+    RouteMessageBuilder,
+    packet_route::route::{RouteAttribute, RouteMetric, RouteScope, RouteType},
+};
+
+use super::{HostError, Netlink, failed, is};
+use crate::cni::types::Route;
+
+impl Netlink {
+    /// All devices that carry a default route, of either family and in any table.
+    pub fn default_route_links(&self) -> Result<Vec<u32>, HostError> {
+        let mut links = Vec::new();
+        for message in
+            [RouteMessageBuilder::<Ipv4Addr>::new().build(), RouteMessageBuilder::<Ipv6Addr>::new().build()]
+        {
+            let routes = self.all(self.handle.route().get(message).execute());
+            for route in routes.map_err(|error| failed("list", "routes", error))? {
+                if route.header.destination_prefix_length == 0 && route.header.kind == RouteType::Unicast {
+                    links.extend(route.attributes.iter().flat_map(devices));
+                }
+            }
+        }
+        links.sort_unstable();
+        links.dedup();
+        Ok(links)
+    }
+
+    /// Adds a route. Returns false if it is there.
+    pub fn add_route(&self, name: &str, index: u32, route: &Route) -> Result<bool, HostError> {
+        let object = || match route.gw {
+            Some(gw) => format!("to {} via {gw} on {name}", route.dst),
+            None => format!("to {} on {name}", route.dst),
+        };
+        let invalid = |_| HostError::new("add route", object(), io::Error::from(io::ErrorKind::InvalidInput));
+        let mut message = RouteMessageBuilder::<IpAddr>::new()
+            .destination_prefix(route.dst.network(), route.dst.prefix())
+            .map_err(invalid)?
+            .output_interface(index);
+        if let Some(gw) = route.gw {
+            message = message.gateway(gw).map_err(invalid)?;
+        } else {
+            message = message.scope(RouteScope::Link);
+        }
+        if let Some(scope) = route.scope {
+            message = message.scope(RouteScope::from(scope));
+        }
+        if let Some(priority) = route.priority {
+            message = message.priority(priority);
+        }
+        if let Some(table) = route.table {
+            message = message.table_id(table);
+        }
+        let mut message = message.build();
+        let metrics = [route.mtu.map(RouteMetric::Mtu), route.advmss.map(RouteMetric::Advmss)];
+        let metrics: Vec<RouteMetric> = metrics.into_iter().flatten().collect();
+        if !metrics.is_empty() {
+            message.attributes.push(RouteAttribute::Metrics(metrics));
+        }
+        match self.run(self.handle.route().add(message).execute()) {
+            Ok(()) => Ok(true),
+            Err(error) if is(&error, libc::EEXIST) => Ok(false),
+            Err(error) => Err(failed("add route", object(), error)),
+        }
+    }
+}
+
+/// Devices that an attribute of a route names.
+fn devices(attribute: &RouteAttribute) -> Vec<u32> {
+    match attribute {
+        RouteAttribute::Oif(index) => vec![*index],
+        RouteAttribute::MultiPath(hops) => hops.iter().map(|hop| hop.interface_index).collect(),
+        _ => Vec::new(),
+    }
+}

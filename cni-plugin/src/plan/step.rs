@@ -1,0 +1,183 @@
+//! The vocabulary of plans.
+
+use std::{fmt, net::IpAddr};
+
+use ipnetwork::IpNetwork;
+
+use crate::cni::types::Route;
+
+/// Which network namespace a step works in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// The host's.
+    Node,
+    /// The container's.
+    Pod,
+}
+
+/// A sysctl under `/proc/sys/net`, named so that no text from outside becomes a path unchecked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Sysctl {
+    /// `ipv4/ip_forward`.
+    Ipv4Forwarding,
+    /// `ipv6/conf/all/forwarding`.
+    Ipv6Forwarding,
+    /// `ipv6/conf/<link>/accept_ra`.
+    AcceptRa(String),
+    /// `ipv6/conf/<link>/disable_ipv6`.
+    DisableIpv6(String),
+    /// `netfilter/nf_conntrack_tcp_be_liberal`.
+    ConntrackLiberal,
+}
+
+/// One change, and by its inverse one undo.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// Make a bridge; that it exists already is fine.
+    CreateBridge {
+        /// Name.
+        name: String,
+        /// MAC, set at once so that it never follows the ports.
+        mac: [u8; 6],
+    },
+    /// Set a link's MTU, bytes.
+    SetMtu {
+        /// Where.
+        side: Side,
+        /// Link.
+        link: String,
+        /// MTU.
+        mtu: u32,
+    },
+    /// Set a link administratively up or down.
+    SetUp {
+        /// Where.
+        side: Side,
+        /// Link.
+        link: String,
+        /// Up or down.
+        up: bool,
+    },
+    /// Set a link promiscuous or not.
+    SetPromiscuous {
+        /// Link on the node.
+        link: String,
+        /// On or off.
+        on: bool,
+    },
+    /// Add an address; that it is there already is fine. IPv6 addresses skip duplicate address detection.
+    AddAddress {
+        /// Where.
+        side: Side,
+        /// Link.
+        link: String,
+        /// Address and prefix length.
+        address: IpNetwork,
+    },
+    /// Remove an address; that it is gone is fine.
+    RemoveAddress {
+        /// Where.
+        side: Side,
+        /// Link.
+        link: String,
+        /// Address and prefix length.
+        address: IpNetwork,
+    },
+    /// Write a sysctl.
+    SetSysctl {
+        /// Where.
+        side: Side,
+        /// Which.
+        sysctl: Sysctl,
+        /// Value.
+        value: String,
+    },
+    /// Make a veth pair: the host end a port of the bridge and up, the pod end in the pod's namespace.
+    CreateVeth {
+        /// Host end.
+        host: String,
+        /// Pod end.
+        pod: String,
+        /// MAC of the pod end, or the kernel's choice.
+        mac: Option<[u8; 6]>,
+        /// MTU of both ends, bytes, or the kernel's default.
+        mtu: Option<u32>,
+        /// Bridge.
+        bridge: String,
+    },
+    /// Delete a link; that it is gone is fine.
+    DeleteLink {
+        /// Link on the node.
+        name: String,
+    },
+    /// Let the bridge send frames back through the port they came from.
+    SetHairpin {
+        /// Port.
+        link: String,
+    },
+    /// Add a route in the pod; that it is there already is fine.
+    AddRoute {
+        /// Link in the pod.
+        link: String,
+        /// Route, with its gateway filled in.
+        route: Route,
+    },
+    /// Make link state changes take effect now rather than when the kernel's link watch gets to them.
+    SyncCarrier {
+        /// Where.
+        side: Side,
+        /// Link.
+        link: String,
+    },
+    /// Masquerade what leaves these subnets.
+    Masquerade {
+        /// Network the rules are kept for.
+        network: String,
+        /// Its subnets.
+        subnets: Vec<IpNetwork>,
+    },
+    /// Remove a network's masquerade rules.
+    Unmasquerade {
+        /// Network.
+        network: String,
+    },
+    /// Tell the neighbours of the pod's link who has these addresses (RFC 5227, RFC 4861 section 7.2.6).
+    Announce {
+        /// Link in the pod.
+        link: String,
+        /// Addresses.
+        addresses: Vec<IpAddr>,
+    },
+}
+
+impl Step {
+    /// True for what other attachments rely on as soon as they see it, so that only the last one out may undo it.
+    pub fn is_shared(&self) -> bool {
+        match self {
+            Self::CreateBridge { .. }
+            | Self::SetPromiscuous { .. }
+            | Self::Masquerade { .. }
+            | Self::Unmasquerade { .. } => true,
+            Self::SetMtu { side, .. }
+            | Self::SetUp { side, .. }
+            | Self::AddAddress { side, .. }
+            | Self::RemoveAddress { side, .. }
+            | Self::SetSysctl { side, .. } => *side == Side::Node,
+            Self::DeleteLink { .. }
+            | Self::CreateVeth { .. }
+            | Self::SetHairpin { .. }
+            | Self::AddRoute { .. }
+            | Self::SyncCarrier { .. }
+            | Self::Announce { .. } => false,
+        }
+    }
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Node => "node",
+            Self::Pod => "pod",
+        })
+    }
+}

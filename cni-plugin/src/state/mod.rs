@@ -1,0 +1,195 @@
+//! What is attached on this node: one record per attachment, written before anything is made and removed
+//! last, so that whatever happens in between (an ADD killed half-way, a lost namespace, a changed
+//! configuration) DEL and GC know what there may be to take away.
+//!
+//! Records live in `/run`, which, like the interfaces they describe, does not outlive a reboot.
+//!
+//! The lock is held only for moments. An ADD takes it shared to write its record; from then on the record
+//! itself keeps shared things alive. Who removes a record and finds himself the last takes it exclusively,
+//! looks again, and takes the shared things away.
+
+mod record;
+
+use std::{
+    fs::{self, DirBuilder, File, OpenOptions},
+    io,
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+};
+
+use nix::fcntl::{Flock, FlockArg};
+
+pub use record::{LeaseSource, Record};
+
+use crate::cni::request::{Attachment, is_name};
+
+/// Where records live.
+pub const STATE_DIR: &str = "/run/ebpf-bridge";
+
+/// A failed access to the records.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {action} {}: {source}", .path.display())]
+pub struct StateError {
+    action: &'static str,
+    path: PathBuf,
+    source: io::Error,
+}
+
+impl StateError {
+    fn new(action: &'static str, path: &Path, source: impl Into<io::Error>) -> Self {
+        Self { action, path: path.to_owned(), source: source.into() }
+    }
+}
+
+/// The records of this node.
+#[derive(Debug, Clone)]
+pub struct Records {
+    directory: PathBuf,
+}
+
+/// Nobody can write a first record while this is held.
+pub struct Alone<'a> {
+    records: &'a Records,
+    _lock: Option<Flock<File>>,
+}
+
+impl Records {
+    /// The records in a directory, [`STATE_DIR`] but in tests.
+    pub fn at(directory: impl Into<PathBuf>) -> Self {
+        Self { directory: directory.into() }
+    }
+
+    /// Writes a record, the first of an ADD before anything is made.
+    pub fn write(&self, record: &Record) -> Result<(), StateError> {
+        let path = self.path(&record.network, &record.attachment());
+        let directory = self.directory.join(&record.network);
+        let _shared = self.lock(FlockArg::LockShared)?;
+        create_directory(&directory)?;
+        let text = serde_json::to_vec(record).map_err(|error| StateError::new("encode", &path, error))?;
+        // Readers skip names that start with a dot. The process id makes the name ours.
+        let temporary = directory.join(format!(".{}", std::process::id()));
+        let failed = |error| StateError::new("write", &path, error);
+        let mut file = OpenOptions::new();
+        let mut file =
+            file.write(true).create(true).truncate(true).mode(0o600).open(&temporary).map_err(failed)?;
+        io::Write::write_all(&mut file, &text).map_err(failed)?;
+        fs::rename(&temporary, &path).map_err(failed)
+    }
+
+    /// The record of an attachment. One that cannot be understood is as good as none.
+    pub fn read(&self, network: &str, attachment: &Attachment) -> Result<Option<Record>, StateError> {
+        let path = self.path(network, attachment);
+        match fs::read(&path) {
+            Ok(text) => Ok(serde_json::from_slice(&text).ok()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(StateError::new("read", &path, error)),
+        }
+    }
+
+    /// Removes the record of an attachment; that it is gone is fine.
+    pub fn remove(&self, network: &str, attachment: &Attachment) -> Result<(), StateError> {
+        let path = self.path(network, attachment);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(StateError::new("remove", &path, error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Attachments that have a record, of one network or of all, as (network, attachment).
+    pub fn list(&self, network: Option<&str>) -> Result<Vec<(String, Attachment)>, StateError> {
+        let networks = match network {
+            Some(network) => vec![network.to_owned()],
+            None => names(&self.directory)?.into_iter().filter(|name| is_name(name)).collect(),
+        };
+        let mut found = Vec::new();
+        for network in networks {
+            let directory = self.directory.join(&network);
+            if directory.is_dir() {
+                let files = names(&directory)?;
+                let attachments = files.iter().filter_map(|file| parse_file_name(file));
+                found.extend(attachments.map(|attachment| (network.clone(), attachment)));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Keeps others from writing a record until dropped.
+    pub fn alone(&self) -> Result<Alone<'_>, StateError> {
+        let lock = if self.directory.is_dir() { Some(self.lock(FlockArg::LockExclusive)?) } else { None };
+        Ok(Alone { records: self, _lock: lock })
+    }
+
+    fn lock(&self, kind: FlockArg) -> Result<Flock<File>, StateError> {
+        create_directory(&self.directory)?;
+        let path = self.directory.join(".lock");
+        let failed = |error: io::Error| StateError::new("lock", &path, error);
+        let mut options = OpenOptions::new();
+        let file =
+            options.write(true).create(true).truncate(false).mode(0o600).open(&path).map_err(failed)?;
+        Flock::lock(file, kind).map_err(|(_, errno)| failed(errno.into()))
+    }
+
+    fn path(&self, network: &str, attachment: &Attachment) -> PathBuf {
+        // Container ids have no '@', so the first one separates.
+        self.directory.join(network).join(format!("{}@{}", attachment.container_id, attachment.ifname))
+    }
+}
+
+impl Alone<'_> {
+    /// True if the network has no attachment; removes its empty directory.
+    pub fn network_is_empty(&self, network: &str) -> Result<bool, StateError> {
+        let empty = self.records.list(Some(network))?.is_empty();
+        if empty {
+            // Left over temporary files of killed processes keep it; they are no records.
+            let directory = self.records.directory.join(network);
+            for name in names(&directory).unwrap_or_default() {
+                let _ = fs::remove_file(directory.join(name));
+            }
+            let _ = fs::remove_dir(&directory);
+        }
+        Ok(empty)
+    }
+
+    /// True if the node has no attachment.
+    pub fn node_is_empty(&self) -> Result<bool, StateError> {
+        Ok(self.records.list(None)?.is_empty())
+    }
+
+    /// True if another attachment than this one uses the bridge.
+    pub fn bridge_is_shared(&self, bridge: &str, record: &Record) -> Result<bool, StateError> {
+        let own = (record.network.clone(), record.attachment());
+        for (network, attachment) in self.records.list(None)? {
+            if (&network, &attachment) != (&own.0, &own.1) {
+                let other = self.records.read(&network, &attachment)?;
+                if other.is_some_and(|other| other.bridge == bridge) {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+}
+
+fn parse_file_name(name: &str) -> Option<Attachment> {
+    let (container_id, ifname) = name.split_once('@').filter(|(id, _)| is_name(id))?;
+    Some(Attachment { container_id: container_id.to_owned(), ifname: ifname.to_owned() })
+}
+
+fn create_directory(path: &Path) -> Result<(), StateError> {
+    let created = DirBuilder::new().recursive(true).mode(0o700).create(path);
+    created.map_err(|error| StateError::new("create", path, error))
+}
+
+fn names(directory: &Path) -> Result<Vec<String>, StateError> {
+    let entries = match fs::read_dir(directory) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(StateError::new("list", directory, error)),
+    };
+    Ok(entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,69 @@
+//! One attachment's record.
+
+use std::{net::IpAddr, path::PathBuf};
+
+use ipnetwork::IpNetwork;
+use serde::{Deserialize, Serialize};
+
+use crate::cni::request::Attachment;
+
+/// Where an attachment's addresses came from, so that they can be given back when the configuration has
+/// changed since.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", tag = "type")]
+pub enum LeaseSource {
+    /// No IPAM.
+    None,
+    /// The built-in host-local.
+    HostLocal {
+        /// Its `dataDir`.
+        data_dir: PathBuf,
+    },
+    /// An executed plugin.
+    Exec {
+        /// Its name.
+        plugin: String,
+    },
+}
+
+/// An attachment, as made or about to be made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Record {
+    /// Name of the network.
+    pub network: String,
+    /// `CNI_CONTAINERID`.
+    pub container_id: String,
+    /// `CNI_IFNAME`.
+    pub ifname: String,
+    /// `CNI_NETNS` of the ADD.
+    pub netns: PathBuf,
+    /// Name of the bridge.
+    pub bridge: String,
+    /// Host end of the veth.
+    pub veth: String,
+    /// Addresses; empty until leased.
+    pub addresses: Vec<IpNetwork>,
+    /// See [`LeaseSource`].
+    pub lease: LeaseSource,
+    /// Mount point of the BPF file system, if programs may have been pinned there.
+    pub bpffs: Option<PathBuf>,
+    /// Why the pod is not accelerated; `None` if it is, or if the ADD is not finished.
+    pub not_accelerated: Option<String>,
+    /// Kubernetes namespace and pod name, from `CNI_ARGS`.
+    pub pod: Option<(String, String)>,
+    /// Start of the ADD, seconds since the Unix epoch.
+    pub created: u64,
+}
+
+impl Record {
+    /// Whose record it is.
+    pub fn attachment(&self) -> Attachment {
+        Attachment { container_id: self.container_id.clone(), ifname: self.ifname.clone() }
+    }
+
+    /// The addresses without their prefix lengths.
+    pub fn ips(&self) -> Vec<IpAddr> {
+        self.addresses.iter().map(IpNetwork::ip).collect()
+    }
+}

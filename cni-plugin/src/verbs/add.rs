@@ -1,0 +1,193 @@
+//! ADD: wire a pod. All or nothing.
+
+use std::{
+    fs::File,
+    io::{self, Read},
+    path::Path,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use serde_json::Value;
+
+use super::{VerbError, del, lease};
+use crate::{
+    cni::{
+        request::{Attachment, Environment},
+        types::{CniResult, Dns, Interface},
+    },
+    config::{Mode, Network},
+    dataplane,
+    host::{Host, HostError, Journal, LinuxHost, Netns},
+    plan::{self, Addressing, Placement, Side, Step},
+    state::{Record, Records, STATE_DIR},
+};
+
+/// Serves an ADD and returns its result.
+pub(super) fn add(network: &Network, environment: &Environment) -> Result<Value, VerbError> {
+    let attachment = environment.attachment.as_ref().ok_or(VerbError::Missing("CNI_CONTAINERID"))?;
+    let netns = environment.netns.as_deref().ok_or(VerbError::Missing("CNI_NETNS"))?;
+    let records = Records::at(STATE_DIR);
+    let mut host = LinuxHost::open(Some(Netns::open(netns)?))?;
+    if host.link(Side::Pod, &attachment.ifname)?.is_some() {
+        return Err(VerbError::Exists { ifname: attachment.ifname.clone() });
+    }
+    let mut record = begin(network, attachment, netns, environment);
+    take_over(&records, &mut record, &mut host)?;
+    records.write(&record)?;
+    let mut journal = Journal::default();
+    let result = wire(network, &records, &mut record, &mut host, &mut journal);
+    if let Err(error) = &result {
+        log::info!("undoing after: {error}");
+        undo(network, &records, &record, &mut host, journal);
+    }
+    let result = result?;
+    log::info!("attached {} as {}", record.veth, describe(&record));
+    Ok(serde_json::to_value(result)?)
+}
+
+/// The record as it is before anything is made.
+fn begin(network: &Network, attachment: &Attachment, netns: &Path, environment: &Environment) -> Record {
+    let pod = environment.arg("K8S_POD_NAMESPACE").zip(environment.arg("K8S_POD_NAME"));
+    Record {
+        network: network.name.clone(),
+        container_id: attachment.container_id.clone(),
+        ifname: attachment.ifname.clone(),
+        netns: netns.to_owned(),
+        bridge: network.bridge.clone(),
+        veth: del::veth_name(&network.name, attachment),
+        addresses: Vec::new(),
+        lease: lease::source(&network.ipam),
+        bpffs: (network.ebpf.mode != Mode::Off).then(|| network.ebpf.bpffs.clone()),
+        not_accelerated: None,
+        pod: pod.map(|(namespace, name)| (namespace.to_owned(), name.to_owned())),
+        created: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs()),
+    }
+}
+
+/// An earlier ADD of the same attachment was cut short, or its namespace is gone without a DEL: this one gets
+/// its addresses, and what is left of its link goes. One that is alive is left alone.
+fn take_over(records: &Records, record: &mut Record, host: &mut LinuxHost) -> Result<(), VerbError> {
+    let Some(before) = records.read(&record.network, &record.attachment())? else { return Ok(()) };
+    if before.netns != record.netns
+        && let Ok(netns) = Netns::open(&before.netns)
+        && LinuxHost::open(Some(netns))?.link(Side::Pod, &before.ifname)?.is_some()
+    {
+        return Err(VerbError::Exists { ifname: before.ifname });
+    }
+    host.apply(&Step::DeleteLink { name: before.veth })?;
+    record.addresses = before.addresses;
+    Ok(())
+}
+
+/// Everything that may fail and then has to be undone.
+fn wire(
+    network: &Network,
+    records: &Records,
+    record: &mut Record,
+    host: &mut LinuxHost,
+    journal: &mut Journal,
+) -> Result<CniResult, VerbError> {
+    let observed = host.observe(&network.bridge)?;
+    let before = record.ips();
+    let (addressing, dns) = lease::acquire(network, &record.attachment(), &before, records)?;
+    record.addresses = addressing.ips.iter().map(|ip| ip.address).collect();
+    records.write(record)?;
+    let placement = Placement {
+        veth: record.veth.clone(),
+        ifname: record.ifname.clone(),
+        bridge_mac: random_mac().map_err(|error| HostError::new("read", "/dev/urandom", error))?,
+    };
+    let steps = plan::add(network, &observed, &placement, &addressing)?;
+    journal.run(host, &steps)?;
+    accelerate(network, record, host)?;
+    records.write(record)?;
+    result(network, record, &addressing, dns, host)
+}
+
+/// Attaches the programs, or notes why not. Only `required` makes that a failure.
+fn accelerate(network: &Network, record: &mut Record, host: &LinuxHost) -> Result<(), VerbError> {
+    let why = if network.ebpf.mode == Mode::Off {
+        "ebpf.mode is \"off\"".to_owned()
+    } else if network.bandwidth_limited {
+        "the pod has a bandwidth limit".to_owned()
+    } else {
+        match dataplane::accelerate(&network.ebpf, host, &record.veth) {
+            Ok(()) => return Ok(()),
+            Err(error) if network.ebpf.mode == Mode::Required => return Err(error.into()),
+            Err(error) => error.to_string(),
+        }
+    };
+    log::warn!("not accelerated, the pod takes the bridge path: {why}");
+    dataplane::leave(&record.veth);
+    record.not_accelerated = Some(why);
+    Ok(())
+}
+
+/// The result, with the interfaces in the reference's order: bridge, host end, pod end.
+fn result(
+    network: &Network,
+    record: &Record,
+    addressing: &Addressing,
+    dns: Dns,
+    host: &LinuxHost,
+) -> Result<CniResult, VerbError> {
+    let with_mtu = network.cni_version == "1.1.0";
+    let interface = |side, name: &str| -> Result<Interface, VerbError> {
+        let link = host.link(side, name)?;
+        Ok(Interface {
+            name: name.to_owned(),
+            mac: link.as_ref().and_then(|link| link.mac).map(format_mac),
+            mtu: link.filter(|_| with_mtu).map(|link| link.mtu),
+            sandbox: (side == Side::Pod).then(|| record.netns.to_string_lossy().into_owned()),
+        })
+    };
+    let interfaces = vec![
+        interface(Side::Node, &network.bridge)?,
+        interface(Side::Node, &record.veth)?,
+        interface(Side::Pod, &record.ifname)?,
+    ];
+    let pod = interfaces.len() - 1;
+    let mut ips = addressing.ips.clone();
+    ips.iter_mut().for_each(|ip| ip.interface = Some(pod));
+    Ok(CniResult {
+        cni_version: network.cni_version.clone(),
+        interfaces,
+        ips,
+        routes: plan::routes(network, addressing),
+        dns: if network.dns.is_empty() { dns } else { network.dns.clone() },
+    })
+}
+
+/// Leaves the host as it was before. What other attachments have come to rely on stays for them.
+fn undo(network: &Network, records: &Records, record: &Record, host: &mut LinuxHost, journal: Journal) {
+    {
+        let alone = records.alone();
+        let sole = alone
+            .as_ref()
+            .is_ok_and(|alone| alone.bridge_is_shared(&record.bridge, record).is_ok_and(|shared| !shared));
+        for error in journal.roll_back(host, sole) {
+            log::error!("while undoing: {error}");
+        }
+    }
+    if let Err(error) = del::detach(network, &record.attachment(), Some(record), records, host) {
+        log::error!("while undoing: {error}");
+    }
+}
+
+fn random_mac() -> io::Result<[u8; 6]> {
+    let mut mac = [0; 6];
+    File::open("/dev/urandom")?.read_exact(&mut mac)?;
+    // Unicast, locally administered (IEEE 802, section 8.4).
+    mac[0] = mac[0] & 0xfc | 0x02;
+    Ok(mac)
+}
+
+fn format_mac(mac: [u8; 6]) -> String {
+    mac.map(|byte| format!("{byte:02x}")).join(":")
+}
+
+fn describe(record: &Record) -> String {
+    let addresses: Vec<String> = record.addresses.iter().map(ToString::to_string).collect();
+    let how = if record.not_accelerated.is_none() { "accelerated" } else { "on the bridge path" };
+    format!("{} with {}, {how}", record.ifname, addresses.join(", "))
+}
