@@ -110,10 +110,10 @@ fn flushed_or_altered_rules_are_noticed_and_mended() {
             "flush ruleset",
             "flush chain inet ebpf-bridge postrouting",
             "delete table inet ebpf-bridge",
-            // A duplicate, a rule that says something else, a rule of the right form in the wrong place.
+            // A duplicate, a rule that says something else, the right rules but for a flag.
             r#"add rule inet ebpf-bridge postrouting ip saddr 10.1.0.0/16 ip daddr != 10.1.0.0/16 ip daddr != 224.0.0.0/4 masquerade comment "network n1""#,
             r#"add rule inet ebpf-bridge postrouting counter masquerade comment "network n1""#,
-            r#"insert rule inet ebpf-bridge postrouting ip saddr 10.1.0.0/16 ip daddr != 224.0.0.0/4 masquerade fully-random comment "network n1""#,
+            r#"flush chain inet ebpf-bridge postrouting; add rule inet ebpf-bridge postrouting ip saddr 10.1.0.0/16 ip daddr != 10.1.0.0/16 ip daddr != 224.0.0.0/4 masquerade fully-random comment "network n1"; add rule inet ebpf-bridge postrouting ip6 saddr fd00::/60 ip6 daddr != fd00::/60 ip6 daddr != ff00::/8 masquerade comment "network n1""#,
         ];
         for damage in damages {
             ensure("n1", &subnets).unwrap();
