@@ -65,7 +65,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     let report = match cli.verb {
         Verb::Stats => stats::stats(&cli.bpffs),
-        Verb::Status => status::status(),
+        Verb::Status => status::status(&cli.bpffs),
     };
     match report.and_then(|report| Ok(print(&report, cli.output)?)) {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,18 +1,17 @@
 //! `status`: pods and devices.
 
-use std::fmt::Write;
+use std::{fmt::Write, path::Path};
 
 use serde_json::{Value, json};
 
 use super::{Report, SCHEMA_VERSION};
 use crate::{
-    dataplane::{self, Attached},
+    dataplane::{self, Attached, Pins, Program},
     host::LinuxHost,
-    plan::Side,
     state::{Record, Records, STATE_DIR},
 };
 
-pub(super) fn status() -> anyhow::Result<Report> {
+pub(super) fn status(bpffs: &Path) -> anyhow::Result<Report> {
     let host = LinuxHost::open(None)?;
     let records = Records::at(STATE_DIR);
     let mut pods: Vec<Record> = Vec::new();
@@ -21,8 +20,10 @@ pub(super) fn status() -> anyhow::Result<Report> {
     }
     let mut table = String::new();
     let mut devices = Vec::new();
-    for name in host.link_names()? {
-        devices.extend(device(&host, &name, &pods, &mut table)?);
+    let pins = Pins::under(bpffs);
+    for (name, link) in host.node().links()? {
+        let attached = dataplane::attached(&pins, &host, &name, link.index);
+        devices.extend(device(&name, link.index, &attached, &pods, &mut table)?);
     }
     for pod in &pods {
         let addresses: Vec<String> = pod.addresses.iter().map(ToString::to_string).collect();
@@ -47,23 +48,22 @@ pub(super) fn status() -> anyhow::Result<Report> {
 }
 
 fn device(
-    host: &LinuxHost,
     name: &str,
+    index: u32,
+    attached: &[(Program, Attached)],
     pods: &[Record],
     table: &mut String,
 ) -> anyhow::Result<Option<Value>> {
-    let Some(link) = host.link(Side::Node, name)? else { return Ok(None) };
-    let attached = dataplane::attached(name, link.index, host);
     let Some((_, how)) = attached.first() else { return Ok(None) };
     let how = match how {
         Attached::Clsact => "clsact",
         Attached::Tcx => "tcx",
     };
     let kind = if pods.iter().any(|pod| pod.veth == name) { "pod" } else { "uplink" };
-    let programs: Vec<&str> = attached.iter().map(|(program, _)| *program).collect();
+    let programs: Vec<&str> = attached.iter().map(|(program, _)| program.name()).collect();
     writeln!(table, "device {name} {kind} {how} {}", programs.join(","))?;
     Ok(Some(json!({
-        "ifname": name, "ifindex": link.index, "kind": kind, "attach": how, "programs": programs,
+        "ifname": name, "ifindex": index, "kind": kind, "attach": how, "programs": programs,
     })))
 }
 

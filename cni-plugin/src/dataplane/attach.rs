@@ -4,24 +4,22 @@
 //! they go with the veth. Our priority is a late one, so that foreign filters go on seeing every packet that
 //! reaches them, and fixed, like the handle, so that attaching twice does not add a second filter.
 
-use aya::programs::{
-    LinkOrder, ProgramError, ProgramInfo, SchedClassifier, TcAttachType,
-    links::FdLink,
-    tc::{NlOptions, TcAttachOptions, TcError, TcHandle, qdisc_add_clsact, qdisc_detach_program},
-};
-use nix::libc;
+use std::os::fd::AsFd;
 
-use super::{
-    error::DataplaneError,
-    load::{EGRESS_OUT, EGRESS_POD, INGRESS, Loaded},
-    pins::Pins,
+use aya::programs::{
+    LinkOrder, ProgramError, SchedClassifier, TcAttachType, links::FdLink, tc::TcAttachOptions,
 };
-use crate::{config::Attach, host::LinuxHost};
+
+use super::{error::DataplaneError, load::Program, pins::Pins};
+use crate::{
+    config::Attach,
+    host::{FilterPlace, Hook, LinuxHost},
+};
 
 /// Priority of our filters.
 const PRIORITY: u16 = 0xeb00;
-/// Handle of our filters.
-const HANDLE: TcHandle = TcHandle::new(0, 0xeb);
+/// Minor number of our filters' handle.
+const HANDLE: u16 = 0xeb;
 
 /// How a program is attached to a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,146 +30,113 @@ pub enum Attached {
     Tcx,
 }
 
+/// A device by name and index.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Device<'a> {
+    pub name: &'a str,
+    pub index: u32,
+}
+
+impl<'a> Device<'a> {
+    fn place(self, program: Program) -> FilterPlace<'a> {
+        let Device { name, index } = self;
+        FilterPlace { link: name, index, hook: program.hook(), priority: PRIORITY, handle: HANDLE }
+    }
+}
+
 /// Attaches both programs to the host end of a pod's veth.
-pub(super) fn pod(loaded: &mut Loaded, pins: &Pins, veth: &str, how: Attach) -> Result<(), DataplaneError> {
-    let programs = [
-        (&mut loaded.ingress, INGRESS, TcAttachType::Ingress),
-        (&mut loaded.egress_pod, EGRESS_POD, TcAttachType::Egress),
-    ];
-    if how == Attach::Tcx {
-        for (program, name, hook) in programs {
-            tcx(program, name, pins, veth, hook)?;
-        }
-        return Ok(());
-    }
-    add_clsact(veth, INGRESS)?;
-    for (program, name, hook) in programs {
-        clsact(program, name, veth, hook)?;
-    }
-    Ok(())
-}
-
-/// Takes both programs off a pod's veth, as far as they are there.
-pub(super) fn leave(veth: &str) {
-    for (name, hook) in [(INGRESS, TcAttachType::Ingress), (EGRESS_POD, TcAttachType::Egress)] {
-        if let Err(error) = remove_clsact(veth, name, hook) {
-            log::debug!("{error}");
-        }
-    }
-}
-
-/// Adds the clsact qdisc; that it is there is fine.
-pub(super) fn add_clsact(device: &str, program: &'static str) -> Result<(), DataplaneError> {
-    match qdisc_add_clsact(device) {
-        Ok(()) | Err(TcError::AlreadyAttached) => Ok(()),
-        Err(TcError::NetlinkError(error)) if error.raw_os_error() == Some(libc::EEXIST) => Ok(()),
-        Err(error) => Err(failed(ATTACH, program, device, error)),
-    }
-}
-
-/// Adds our filter; that it is there is fine.
-pub(super) fn clsact(
-    program: &mut SchedClassifier,
-    name: &'static str,
-    device: &str,
-    hook: TcAttachType,
-) -> Result<(), DataplaneError> {
-    let options = NlOptions { priority: PRIORITY, handle: HANDLE, classid: None };
-    let id = match program.attach_with_options(device, hook, TcAttachOptions::Netlink(options)) {
-        Ok(id) => id,
-        Err(ProgramError::TcError(TcError::NetlinkError(error)))
-            if error.raw_os_error() == Some(libc::EEXIST) =>
-        {
-            return Ok(());
-        }
-        Err(error) => return Err(failed(ATTACH, name, device, error)),
-    };
-    let link = program.take_link(id).map_err(|error| failed(ATTACH, name, device, error))?;
-    // Dropped, it would detach the filter.
-    std::mem::forget(link);
-    Ok(())
-}
-
-/// Removes our filter; that it is gone is fine.
-pub(super) fn remove_clsact(
-    device: &str,
-    name: &'static str,
-    hook: TcAttachType,
-) -> Result<(), DataplaneError> {
-    match qdisc_detach_program(device, hook, name) {
-        Ok(()) => Ok(()),
-        Err(TcError::IoError(error)) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        // The device is gone, or has no clsact.
-        Err(TcError::NetlinkError(error))
-            if matches!(error.raw_os_error(), Some(libc::ENODEV | libc::EINVAL | libc::ENOENT)) =>
-        {
-            Ok(())
-        }
-        Err(error) => Err(failed("detach", name, device, error)),
-    }
-}
-
-/// Attaches a TCX link behind all others and pins it: it would detach when its last descriptor is closed.
-pub(super) fn tcx(
-    program: &mut SchedClassifier,
-    name: &'static str,
+pub(super) fn pod(
     pins: &Pins,
-    device: &str,
-    hook: TcAttachType,
+    host: &LinuxHost,
+    veth: Device<'_>,
+    how: Attach,
 ) -> Result<(), DataplaneError> {
-    if is_on_tcx(program, device, hook) {
+    let programs = [Program::Ingress, Program::EgressPod];
+    match how {
+        Attach::Auto | Attach::Clsact => clsact(pins, host, veth, &programs),
+        Attach::Tcx => programs.into_iter().try_for_each(|program| tcx(pins, veth, program)),
+    }
+}
+
+/// Adds our filters, and the qdisc they need; that they are there is fine.
+pub(super) fn clsact(
+    pins: &Pins,
+    host: &LinuxHost,
+    device: Device<'_>,
+    programs: &[Program],
+) -> Result<(), DataplaneError> {
+    host.node().add_clsact(device.name, device.index)?;
+    for &program in programs {
+        let fd = program.open(pins)?;
+        host.node().add_filter(device.place(program), fd.as_fd(), program.name())?;
+    }
+    Ok(())
+}
+
+/// Removes our filter of one hook; that it is gone is fine.
+pub(super) fn remove_clsact(
+    host: &LinuxHost,
+    device: Device<'_>,
+    program: Program,
+) -> Result<(), DataplaneError> {
+    // A foreign filter may have been put in our place.
+    let names = host.node().filters(device.name, device.index, program.hook())?;
+    if names.iter().any(|name| name == program.name()) {
+        host.node().remove_filter(device.place(program))?;
+    }
+    Ok(())
+}
+
+/// Attaches a TCX link (kernel 6.6) behind all others and pins it: it would detach when its last descriptor is
+/// closed. That it is there is fine.
+pub(super) fn tcx(pins: &Pins, device: Device<'_>, program: Program) -> Result<(), DataplaneError> {
+    let path = pins.links().join(format!("{}-{}", device.index, program.name()));
+    if path.exists() && on_tcx(device.name, program)?.contains(&program.id(pins)?) {
         return Ok(());
     }
-    let fail = |error: ProgramError| failed(ATTACH, name, device, error);
+    let failed = |error: ProgramError| DataplaneError::attach(program.name(), device.name, error);
+    let pin = pins.pin(program.name());
+    let mut loaded =
+        SchedClassifier::from_pin(&pin).map_err(|error| DataplaneError::pin("open", pin, error))?;
+    let hook = attach_type(program.hook());
     let options = TcAttachOptions::TcxOrder(LinkOrder::last());
-    let id = program.attach_with_options(device, hook, options).map_err(fail)?;
-    let link = program.take_link(id).map_err(fail)?;
-    let link = FdLink::try_from(link).map_err(|error| failed(ATTACH, name, device, error))?;
-    let path = pins.links().join(format!("{device}-{name}"));
-    // A link that is no more on the device: the device was made anew, or somebody detached it.
+    let id = loaded.attach_with_options(device.name, hook, options).map_err(failed)?;
+    let link = loaded.take_link(id).map_err(failed)?;
+    let link =
+        FdLink::try_from(link).map_err(|error| DataplaneError::attach(program.name(), device.name, error))?;
     if path.exists() {
+        // Somebody has detached the link by force.
         std::fs::remove_file(&path).map_err(|error| DataplaneError::pin("remove", &path, error))?;
     }
     link.pin(&path).map(drop).map_err(|error| DataplaneError::pin("pin", &path, error))
 }
 
-/// True if this very program is on a TCX hook of the device.
-fn is_on_tcx(program: &SchedClassifier, device: &str, hook: TcAttachType) -> bool {
-    let Ok(own) = program.info() else { return false };
-    let Ok((_, infos)) = SchedClassifier::query_tcx(device, hook) else { return false };
-    infos.iter().any(|info| info.id() == own.id())
+/// Ids of the programs on the TCX hook that this program is for. None on kernels without TCX.
+fn on_tcx(device: &str, program: Program) -> Result<Vec<u32>, DataplaneError> {
+    let (_, programs) = SchedClassifier::query_tcx(device, attach_type(program.hook()))
+        .map_err(|error| DataplaneError::attach(program.name(), device, error))?;
+    Ok(programs.iter().map(aya::programs::ProgramInfo::id).collect())
 }
 
-/// Names of our programs on a device, and how they are attached.
-pub fn attached(device: &str, index: u32, host: &LinuxHost) -> Vec<(&'static str, Attached)> {
+fn attach_type(hook: Hook) -> TcAttachType {
+    match hook {
+        Hook::Ingress => TcAttachType::Ingress,
+        Hook::Egress => TcAttachType::Egress,
+    }
+}
+
+/// Our programs on a device, and how they are attached.
+pub(super) fn attached(pins: &Pins, host: &LinuxHost, device: Device<'_>) -> Vec<(Program, Attached)> {
     let mut found = Vec::new();
-    for (hook, names) in
-        [(TcAttachType::Ingress, &[INGRESS][..]), (TcAttachType::Egress, &[EGRESS_POD, EGRESS_OUT])]
-    {
-        if let Ok((_, infos)) = SchedClassifier::query_tcx(device, hook) {
-            let ours = names.iter().filter(|name| infos.iter().any(|info| is_named(info, name)));
-            found.extend(ours.map(|name| (*name, Attached::Tcx)));
+    for program in Program::ALL {
+        let id = program.id(pins).ok();
+        if on_tcx(device.name, program).is_ok_and(|ids| id.is_some_and(|id| ids.contains(&id))) {
+            found.push((program, Attached::Tcx));
         }
-        let filters = host.filters(index, hook == TcAttachType::Egress).unwrap_or_default();
-        let ours = names.iter().filter(|name| filters.iter().any(|filter| filter == *name));
-        found.extend(ours.map(|name| (*name, Attached::Clsact)));
+        let filters = host.node().filters(device.name, device.index, program.hook());
+        if filters.is_ok_and(|names| names.iter().any(|name| name == program.name())) {
+            found.push((program, Attached::Clsact));
+        }
     }
     found
-}
-
-/// The kernel keeps the first 15 bytes of a program's name (`BPF_OBJ_NAME_LEN`).
-fn is_named(info: &ProgramInfo, name: &str) -> bool {
-    let kept = &name.as_bytes()[..name.len().min(15)];
-    info.name() == kept
-}
-
-const ATTACH: &str = "attach";
-
-fn failed(
-    action: &'static str,
-    program: &'static str,
-    device: &str,
-    source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
-) -> DataplaneError {
-    DataplaneError::Attach { action, program, device: device.to_owned(), source: source.into() }
 }

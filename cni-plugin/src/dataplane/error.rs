@@ -39,11 +39,9 @@ pub enum DataplaneError {
         /// Why not.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// A program could not be attached or detached.
-    #[error("cannot {action} {program} {device}: {source}")]
+    /// A program could not be attached to a TCX hook.
+    #[error("cannot attach {program} to {device}: {source}")]
     Attach {
-        /// `attach` or `detach`, with its preposition.
-        action: &'static str,
         /// Name of the program.
         program: &'static str,
         /// Name of the device.
@@ -66,5 +64,13 @@ impl DataplaneError {
         source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
     ) -> Self {
         Self::Pin { action, path: path.into(), source: source.into() }
+    }
+
+    pub(super) fn attach(
+        program: &'static str,
+        device: &str,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
+        Self::Attach { program, device: device.to_owned(), source: source.into() }
     }
 }

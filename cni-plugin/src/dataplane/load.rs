@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use aya::{
     Ebpf, EbpfLoader,
-    programs::{ProgramError, SchedClassifier},
+    programs::{ProgramError, ProgramFd, ProgramInfo, SchedClassifier},
 };
 
 use super::{
@@ -13,43 +13,66 @@ use super::{
     object::OBJECT,
     pins::{Pins, make_directory},
 };
+use crate::host::Hook;
 
-/// Name of the program at ingress.
-pub(super) const INGRESS: &str = "flow_ingress";
-/// Name of the program at a pod's egress hook.
-pub(super) const EGRESS_POD: &str = "flow_egress_pod";
-/// Name of the program at an uplink's egress hook.
-pub(super) const EGRESS_OUT: &str = "flow_egress_out";
-
-/// The programs, loaded.
-pub(super) struct Loaded {
-    pub ingress: SchedClassifier,
-    pub egress_pod: SchedClassifier,
-    pub egress_out: SchedClassifier,
+/// One of our programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Program {
+    /// On every device.
+    Ingress,
+    /// On pods' host veths.
+    EgressPod,
+    /// On uplinks.
+    EgressOut,
 }
 
-/// Opens the pinned programs, loading and pinning them first if nobody has.
-pub(super) fn open_or_load(pins: &Pins, max_flows: u32) -> Result<Loaded, DataplaneError> {
-    if !pins.exist() {
-        let _lock = pins.lock()?;
-        // Somebody may have been faster.
-        if !pins.exist() {
-            load(pins, max_flows)?;
+impl Program {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Ingress, Self::EgressPod, Self::EgressOut];
+
+    /// Name in the object, of the pin, and of the filter. The kernel keeps 15 bytes of it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ingress => "flow_ingress",
+            Self::EgressPod => "flow_egress_pod",
+            Self::EgressOut => "flow_egress_out",
         }
     }
-    open(pins)
+
+    /// Hook it is for.
+    pub(super) fn hook(self) -> Hook {
+        match self {
+            Self::Ingress => Hook::Ingress,
+            Self::EgressPod | Self::EgressOut => Hook::Egress,
+        }
+    }
+
+    fn info(self, pins: &Pins) -> Result<ProgramInfo, DataplaneError> {
+        // Not SchedClassifier::from_pin, which has aya probe the kernel's features for 9 ms first.
+        let path = pins.pin(self.name());
+        ProgramInfo::from_pin(&path).map_err(|error| DataplaneError::pin("open", path, error))
+    }
+
+    /// The kernel's id of the loaded program.
+    pub(super) fn id(self, pins: &Pins) -> Result<u32, DataplaneError> {
+        self.info(pins).map(|info| info.id())
+    }
+
+    /// The loaded program.
+    pub(super) fn open(self, pins: &Pins) -> Result<ProgramFd, DataplaneError> {
+        let opened = self.info(pins)?.fd();
+        opened.map_err(|error| DataplaneError::pin("open", pins.pin(self.name()), error))
+    }
 }
 
-fn open(pins: &Pins) -> Result<Loaded, DataplaneError> {
-    let program = |name: &str| {
-        let path = pins.pin(name);
-        SchedClassifier::from_pin(&path).map_err(|error| DataplaneError::pin("open", path, error))
-    };
-    Ok(Loaded {
-        ingress: program(INGRESS)?,
-        egress_pod: program(EGRESS_POD)?,
-        egress_out: program(EGRESS_OUT)?,
-    })
+/// Loads and pins the programs and maps unless somebody has.
+pub(super) fn ensure_loaded(pins: &Pins, max_flows: u32) -> Result<(), DataplaneError> {
+    if pins.exist() {
+        return Ok(());
+    }
+    let _lock = pins.lock()?;
+    // Somebody may have been faster.
+    if pins.exist() { Ok(()) } else { load(pins, max_flows) }
 }
 
 /// Loads the object and pins everything into the staging directory, which becomes the real one by a rename:
@@ -69,8 +92,8 @@ fn load(pins: &Pins, max_flows: u32) -> Result<(), DataplaneError> {
         .map_err(|error| DataplaneError::Load(error.into()))?;
     make_directory(&staging)?;
     make_directory(&staging.join("links"))?;
-    for name in [INGRESS, EGRESS_POD, EGRESS_OUT] {
-        pin_program(&mut ebpf, name, &staging)?;
+    for program in Program::ALL {
+        pin_program(&mut ebpf, program.name(), &staging)?;
     }
     for name in maps::ALL {
         let path = staging.join(name);
@@ -85,8 +108,8 @@ fn load(pins: &Pins, max_flows: u32) -> Result<(), DataplaneError> {
 
 fn pin_program(ebpf: &mut Ebpf, name: &'static str, directory: &Path) -> Result<(), DataplaneError> {
     let load = |error: ProgramError| DataplaneError::Load(error.into());
-    let program =
-        ebpf.program_mut(name).ok_or_else(|| DataplaneError::Load(format!("no program {name}").into()))?;
+    let program = ebpf.program_mut(name);
+    let program = program.ok_or_else(|| DataplaneError::Load(format!("no program {name}").into()))?;
     let program: &mut SchedClassifier = program.try_into().map_err(load)?;
     program.load().map_err(load)?;
     let path = directory.join(name);

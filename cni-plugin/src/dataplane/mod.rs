@@ -16,8 +16,11 @@ use std::path::Path;
 
 use ebpf_bridge_common::wire::{CONFIG_PEER, CONFIG_TCP, Config};
 
-pub use attach::{Attached, attached};
+use attach::Device;
+
+pub use attach::Attached;
 pub use error::DataplaneError;
+pub use load::Program;
 pub use maps::Counters;
 pub use pins::Pins;
 
@@ -31,15 +34,26 @@ use crate::{config::EbpfConfig, host::LinuxHost};
 pub fn accelerate(config: &EbpfConfig, host: &LinuxHost, veth: &str) -> Result<(), DataplaneError> {
     bpffs::ensure_mounted(&config.bpffs)?;
     let pins = Pins::under(&config.bpffs);
-    let mut loaded = load::open_or_load(&pins, config.max_flows)?;
+    load::ensure_loaded(&pins, config.max_flows)?;
     configure(&pins, config)?;
-    uplinks::attach(&pins, &mut loaded, config.uplinks.as_deref(), host)?;
-    attach::pod(&mut loaded, &pins, veth, config.attach)
+    uplinks::attach(&pins, config.uplinks.as_deref(), host)?;
+    let index = host.node().need(veth)?.index;
+    attach::pod(&pins, host, Device { name: veth, index }, config.attach)
 }
 
 /// Takes our filters off a veth again, after an attach that failed half-way.
-pub fn leave(veth: &str) {
-    attach::leave(veth);
+pub fn leave(host: &LinuxHost, veth: &str) {
+    let Ok(Some(link)) = host.node().link(veth) else { return };
+    for program in [Program::Ingress, Program::EgressPod] {
+        if let Err(error) = attach::remove_clsact(host, Device { name: veth, index: link.index }, program) {
+            log::warn!("{error}");
+        }
+    }
+}
+
+/// Our programs on a device, and how they are attached.
+pub fn attached(pins: &Pins, host: &LinuxHost, name: &str, index: u32) -> Vec<(Program, Attached)> {
+    attach::attached(pins, host, Device { name, index })
 }
 
 /// Counters of this node; `None` if nothing is loaded.

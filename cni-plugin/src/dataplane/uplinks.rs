@@ -1,57 +1,45 @@
 //! Uplinks: the devices that lead out of the node. They are shared with others, and attached to once.
 
-use aya::programs::{SchedClassifier, TcAttachType};
-
 use super::{
-    attach,
+    attach::{self, Device},
     error::DataplaneError,
-    load::{EGRESS_OUT, INGRESS, Loaded},
+    load::Program,
     pins::Pins,
 };
 use crate::{host::LinuxHost, plan::Side};
 
+const PROGRAMS: [Program; 2] = [Program::Ingress, Program::EgressOut];
+
 /// Attaches to every configured uplink, or to the devices that carry a default route.
 pub(super) fn attach(
     pins: &Pins,
-    loaded: &mut Loaded,
     configured: Option<&[String]>,
     host: &LinuxHost,
 ) -> Result<(), DataplaneError> {
     let uplinks = match configured {
-        Some(names) => {
-            for name in names {
-                if host.link(Side::Node, name)?.is_none() {
-                    return Err(DataplaneError::NoSuchUplink(name.clone()));
-                }
-            }
-            names.to_vec()
-        }
+        Some(names) => names.to_vec(),
         None => host.default_uplinks()?,
     };
-    for uplink in uplinks {
-        // Without an Ethernet header there is nothing for the programs to read.
-        if host.link(Side::Node, &uplink)?.is_some_and(|link| link.mac.is_some()) {
-            one(pins, &mut loaded.ingress, INGRESS, &uplink, TcAttachType::Ingress)?;
-            one(pins, &mut loaded.egress_out, EGRESS_OUT, &uplink, TcAttachType::Egress)?;
+    for name in uplinks {
+        let Some(link) = host.link(Side::Node, &name)? else {
+            return Err(DataplaneError::NoSuchUplink(name));
+        };
+        if link.mac.is_none() {
+            log::warn!("the uplink {name} has no Ethernet header and is not accelerated");
+            continue;
         }
+        one(pins, host, Device { name: &name, index: link.index })?;
     }
     Ok(())
 }
 
-/// TCX where the kernel has it (6.6): unlike the clsact qdisc it is not shared with anyone.
-fn one(
-    pins: &Pins,
-    program: &mut SchedClassifier,
-    name: &'static str,
-    uplink: &str,
-    hook: TcAttachType,
-) -> Result<(), DataplaneError> {
-    match attach::tcx(program, name, pins, uplink, hook) {
+/// TCX where the kernel has it: unlike the clsact qdisc it is not shared with anyone.
+fn one(pins: &Pins, host: &LinuxHost, uplink: Device<'_>) -> Result<(), DataplaneError> {
+    match PROGRAMS.into_iter().try_for_each(|program| attach::tcx(pins, uplink, program)) {
         Ok(()) => Ok(()),
         Err(error) => {
-            log::debug!("no TCX on {uplink}, using clsact: {error}");
-            attach::add_clsact(uplink, name)?;
-            attach::clsact(program, name, uplink, hook)
+            log::debug!("no TCX on {}, using clsact: {error}", uplink.name);
+            attach::clsact(pins, host, uplink, &PROGRAMS)
         }
     }
 }
@@ -61,14 +49,13 @@ pub(super) fn detach(pins: &Pins, host: &LinuxHost) -> Vec<DataplaneError> {
     if !pins.exist() {
         return Vec::new();
     }
-    let names = match host.link_names() {
-        Ok(names) => names,
+    let links = match host.node().links() {
+        Ok(links) => links,
         Err(error) => return vec![error.into()],
     };
-    let programs = [(INGRESS, TcAttachType::Ingress), (EGRESS_OUT, TcAttachType::Egress)];
-    names
-        .iter()
-        .flat_map(|device| programs.map(|(name, hook)| attach::remove_clsact(device, name, hook)))
+    let devices = links.iter().map(|(name, link)| Device { name, index: link.index });
+    devices
+        .flat_map(|device| PROGRAMS.map(|program| attach::remove_clsact(host, device, program)))
         .filter_map(Result::err)
         .collect()
 }

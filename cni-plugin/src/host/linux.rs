@@ -6,7 +6,7 @@ use rtnetlink::LinkUnspec;
 use tokio::runtime::{Builder, Runtime};
 
 use super::{
-    Host, HostError, Netns, announce, carrier,
+    Host, HostError, Netns, carrier,
     netlink::{Link, Netlink, Veth},
     nft, sysctl,
 };
@@ -52,14 +52,9 @@ impl LinuxHost {
         Ok(names?.into_iter().flatten().collect())
     }
 
-    /// Names of all links of the node.
-    pub fn link_names(&self) -> Result<Vec<String>, HostError> {
-        self.node.names()
-    }
-
-    /// Names of the BPF filters on a link's clsact hook.
-    pub fn filters(&self, index: u32, egress: bool) -> Result<Vec<String>, HostError> {
-        self.node.bpf_filters(index, egress)
+    /// Netlink in the node's namespace.
+    pub fn node(&self) -> &Netlink {
+        &self.node
     }
 
     fn netlink(&self, side: Side) -> Result<&Netlink, HostError> {
@@ -133,14 +128,15 @@ impl LinuxHost {
         Ok(old.map(|value| Step::SetSysctl { side, sysctl: sysctl.clone(), value }))
     }
 
-    fn announce(&self, name: &str, addresses: &[std::net::IpAddr]) -> Result<(), HostError> {
-        let link = self.netlink(Side::Pod)?.need(name)?;
+    /// Gives the link the MAC it has. The kernel then announces all addresses, if `arp_notify` and `ndisc_notify`
+    /// are on (`inetdev_event` in net/ipv4/devinet.c, `ndisc_netdev_event` in net/ipv6/ndisc.c). Doing it ourselves
+    /// takes a packet socket, and closing one an RCU grace period of some 10 ms.
+    fn announce(&self, name: &str) -> Result<(), HostError> {
+        let netlink = self.netlink(Side::Pod)?;
+        let link = netlink.need(name)?;
         let Some(mac) = link.mac else { return Ok(()) };
-        for &address in addresses {
-            let sent = self.within(Side::Pod, || announce::announce(link.index, mac, address))?;
-            sent.map_err(|error| HostError::new("announce", address, error))?;
-        }
-        Ok(())
+        let message = LinkUnspec::new_with_index(link.index).address(mac.to_vec()).build();
+        netlink.set(name, message)
     }
 }
 
@@ -196,7 +192,7 @@ impl Host for LinuxHost {
             Step::Unmasquerade { network } => {
                 nft::remove(network).map_err(|error| masquerade("remove", network, error)).map(|()| None)
             }
-            Step::Announce { link, addresses } => self.announce(link, addresses).map(|()| None),
+            Step::Announce { link } => self.announce(link).map(|()| None),
         }
     }
 }

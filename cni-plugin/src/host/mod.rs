@@ -1,6 +1,5 @@
 //! Effects on the host: the trait that carries out steps, its real implementation and the journal.
 
-mod announce;
 mod carrier;
 mod error;
 mod journal;
@@ -13,6 +12,7 @@ pub mod sysctl;
 pub use error::HostError;
 pub use journal::Journal;
 pub use linux::LinuxHost;
+pub use netlink::{FilterPlace, Hook, Netlink};
 pub use netns::{Netns, NetnsError};
 
 use crate::plan::{Observed, Step};

@@ -12,6 +12,8 @@ pub fn path(sysctl: &Sysctl) -> PathBuf {
         Sysctl::Ipv6Forwarding => net.join("ipv6/conf/all/forwarding"),
         Sysctl::AcceptRa(link) => net.join("ipv6/conf").join(link).join("accept_ra"),
         Sysctl::DisableIpv6(link) => net.join("ipv6/conf").join(link).join("disable_ipv6"),
+        Sysctl::ArpNotify(link) => net.join("ipv4/conf").join(link).join("arp_notify"),
+        Sysctl::NdiscNotify(link) => net.join("ipv6/conf").join(link).join("ndisc_notify"),
         Sysctl::ConntrackLiberal => net.join("netfilter/nf_conntrack_tcp_be_liberal"),
     }
 }

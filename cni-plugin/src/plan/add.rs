@@ -1,7 +1,5 @@
 //! The plan of an ADD.
 
-use std::net::IpAddr;
-
 use ipnetwork::IpNetwork;
 
 use super::step::{Side, Step, Sysctl};
@@ -153,14 +151,16 @@ fn pod(network: &Network, placement: &Placement, addressing: &Addressing, steps:
     if network.hairpin {
         steps.push(Step::SetHairpin { link: placement.veth.clone() });
     }
-    // Before the link is up: a router's advertisement must not add to what IPAM decided (plugins#160).
-    let quiet = Step::SetSysctl { side: Side::Pod, sysctl: Sysctl::AcceptRa(link()), value: "0".into() };
-    steps.push(quiet);
+    // Before the link is up: a router's advertisement must not add to what IPAM decided (plugins#160). And as
+    // neighbours may know another owner of the addresses, they are announced now and whenever the MAC changes.
+    let mut sysctls = vec![(Sysctl::AcceptRa(link()), "0"), (Sysctl::ArpNotify(link()), "1")];
+    sysctls.push((Sysctl::NdiscNotify(link()), "1"));
     if addressing.ips.iter().any(|ip| ip.address.is_ipv6()) {
         // Some runtimes start containers with IPv6 disabled.
-        let enable =
-            Step::SetSysctl { side: Side::Pod, sysctl: Sysctl::DisableIpv6(link()), value: "0".into() };
-        steps.push(enable);
+        sysctls.push((Sysctl::DisableIpv6(link()), "0"));
+    }
+    for (sysctl, value) in sysctls {
+        steps.push(Step::SetSysctl { side: Side::Pod, sysctl, value: value.into() });
     }
     steps.push(up("lo".into()));
     steps.push(up(link()));
@@ -174,10 +174,7 @@ fn pod(network: &Network, placement: &Placement, addressing: &Addressing, steps:
     steps.push(Step::SyncCarrier { side: Side::Pod, link: link() });
     steps.push(Step::SyncCarrier { side: Side::Node, link: placement.veth.clone() });
     steps.push(Step::SyncCarrier { side: Side::Node, link: network.bridge.clone() });
-    let addresses: Vec<IpAddr> = addressing.ips.iter().map(|ip| ip.address.ip()).collect();
-    if !addresses.is_empty() {
-        steps.push(Step::Announce { link: link(), addresses });
-    }
+    steps.push(Step::Announce { link: link() });
 }
 
 /// The pod's routes: those asked for, with the gateway of their family where they name none, and the default

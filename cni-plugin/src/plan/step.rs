@@ -1,6 +1,6 @@
 //! The vocabulary of plans.
 
-use std::{fmt, net::IpAddr};
+use std::fmt;
 
 use ipnetwork::IpNetwork;
 
@@ -26,6 +26,10 @@ pub enum Sysctl {
     AcceptRa(String),
     /// `ipv6/conf/<link>/disable_ipv6`.
     DisableIpv6(String),
+    /// `ipv4/conf/<link>/arp_notify`.
+    ArpNotify(String),
+    /// `ipv6/conf/<link>/ndisc_notify`.
+    NdiscNotify(String),
     /// `netfilter/nf_conntrack_tcp_be_liberal`.
     ConntrackLiberal,
 }
@@ -141,12 +145,10 @@ pub enum Step {
         /// Network.
         network: String,
     },
-    /// Tell the neighbours of the pod's link who has these addresses (RFC 5227, RFC 4861 section 7.2.6).
+    /// Tell the neighbours of the pod's link who has its addresses (RFC 5227, RFC 4861 section 7.2.6).
     Announce {
         /// Link in the pod.
         link: String,
-        /// Addresses.
-        addresses: Vec<IpAddr>,
     },
 }
 

@@ -118,7 +118,7 @@ fn accelerate(network: &Network, record: &mut Record, host: &LinuxHost) -> Resul
         }
     };
     log::warn!("not accelerated, the pod takes the bridge path: {why}");
-    dataplane::leave(&record.veth);
+    dataplane::leave(host, &record.veth);
     record.not_accelerated = Some(why);
     Ok(())
 }

@@ -121,11 +121,11 @@ impl Netlink {
         }
     }
 
-    /// Names of all links.
-    pub fn names(&self) -> Result<Vec<String>, HostError> {
-        let links =
-            self.all(self.handle.link().get().execute()).map_err(|error| failed("list", "links", error))?;
-        Ok(links.iter().filter_map(name).collect())
+    /// All links with their names.
+    pub fn links(&self) -> Result<Vec<(String, Link)>, HostError> {
+        let links = self.all(self.handle.link().get().execute());
+        let links = links.map_err(|error| failed("list", "links", error))?;
+        Ok(links.iter().filter_map(|link| Some((name(link)?, describe(link)))).collect())
     }
 }
 

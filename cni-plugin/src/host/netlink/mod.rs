@@ -7,10 +7,15 @@ mod route;
 
 use std::{io, rc::Rc};
 
-use futures_util::{Stream, TryStreamExt};
-use rtnetlink::{Error, Handle};
+use futures_util::{Stream, StreamExt, TryStreamExt};
+use rtnetlink::{
+    Error, Handle,
+    packet_core::{NLM_F_ACK, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload},
+    packet_route::RouteNetlinkMessage,
+};
 use tokio::runtime::Runtime;
 
+pub use self::filter::{FilterPlace, Hook};
 pub use self::link::{Link, Veth};
 use super::error::HostError;
 
@@ -32,6 +37,23 @@ impl Netlink {
 
     fn run<T>(&self, request: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
         self.runtime.block_on(request)
+    }
+
+    /// Sends a message that is answered by an acknowledgement only.
+    fn send(&self, message: RouteNetlinkMessage, flags: u16) -> Result<(), Error> {
+        let mut message = NetlinkMessage::from(message);
+        message.header.flags = NLM_F_REQUEST | NLM_F_ACK | flags;
+        let mut answers = self.handle.clone().request(message)?;
+        self.runtime.block_on(async {
+            while let Some(answer) = answers.next().await {
+                if let NetlinkPayload::Error(error) = answer.payload
+                    && error.code.is_some()
+                {
+                    return Err(Error::NetlinkError(error));
+                }
+            }
+            Ok(())
+        })
     }
 
     fn all<T>(&self, request: impl Stream<Item = Result<T, Error>>) -> Result<Vec<T>, Error> {
