@@ -9,7 +9,7 @@
 //! A lease appears under its name complete or not at all. The reference creates the file first and writes
 //! it second; what it leaves when killed in between is empty, belongs to nobody, and counts as free here.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::net::IpAddr;
 use std::os::unix::fs::OpenOptionsExt;
@@ -202,16 +202,22 @@ fn size(path: &Path) -> io::Result<Option<u64>> {
     }
 }
 
+/// Writes a file that must not exist yet, or replaces the content of one that may.
+///
+/// Replacing shortens the file after writing it, not before: ext4 takes a file that is emptied and written
+/// anew for one that must reach the disk at once (mount option auto_da_alloc), which costs milliseconds.
 fn write(path: &Path, new: bool, content: &str) -> Result<(), StoreError> {
-    let mut options = OpenOptions::new();
-    options.write(true).mode(MODE);
-    if new {
-        options.create_new(true);
-    } else {
-        options.create(true).truncate(true);
-    }
-    let mut file: File = options.open(path).map_err(StoreError::io("create", path))?;
-    file.write_all(content.as_bytes()).map_err(StoreError::io("write", path))
+    let mut file = OpenOptions::new()
+        .write(true)
+        .mode(MODE)
+        .create_new(new)
+        .create(true)
+        .truncate(false)
+        .open(path)
+        .map_err(StoreError::io("create", path))?;
+    file.write_all(content.as_bytes())
+        .and_then(|()| file.set_len(content.len() as u64))
+        .map_err(StoreError::io("write", path))
 }
 
 fn remove_file(path: &Path) -> Result<(), StoreError> {

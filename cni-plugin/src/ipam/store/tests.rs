@@ -38,6 +38,16 @@ fn files_are_the_references() {
 }
 
 #[test]
+fn a_shorter_address_replaces_a_longer_one_as_the_last() {
+    let (_dir, store) = store();
+    let locked = store.lock().unwrap();
+    for address in ["10.1.0.200", "10.1.0.2"] {
+        locked.reserve(ip(address), 0, &Owner::new("c1", "eth0")).unwrap();
+        assert_eq!(fs::read_to_string(store.dir.join("last_reserved_ip.0")).unwrap(), address);
+    }
+}
+
+#[test]
 fn a_lease_is_given_once() {
     let (_dir, store) = store();
     let locked = store.lock().unwrap();
