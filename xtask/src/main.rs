@@ -3,6 +3,7 @@
 mod build;
 mod build_ebpf;
 mod debian;
+mod demo;
 mod fault;
 mod lint;
 mod process;
@@ -38,6 +39,8 @@ enum Verb {
         /// Run only the tests whose name contains this
         filter: Option<String>,
     },
+    /// Wire two pods in a lab of namespaces, send real traffic, and show who carried it
+    Demo,
     /// Check formatting, clippy and dependencies
     Lint,
 }
@@ -63,6 +66,7 @@ fn run(verb: &Verb) -> anyhow::Result<ExitCode> {
         Verb::BuildEbpf => drop(build_ebpf::run(&workspace)?),
         Verb::Build => drop(build::run(&workspace)?),
         Verb::Test { filter } => return test::run(&workspace, filter.as_deref()),
+        Verb::Demo => return demo::run(&workspace),
         Verb::Lint => lint::run(&workspace)?,
     }
     Ok(ExitCode::SUCCESS)
