@@ -6,11 +6,12 @@ use anyhow::{Context, Result};
 
 use crate::build_ebpf;
 use crate::fault::Fault;
-use crate::process::{self, which};
+use crate::process::{self, Captured, which};
 use crate::toolchain::Toolchain;
 use crate::workspace::Workspace;
 
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
+    tools(workspace)?;
     let mut failed = Vec::new();
     let mut step = |name: &'static str, passed: bool| failed.extend((!passed).then_some(name));
     step("cargo fmt", format(workspace)?);
@@ -23,6 +24,19 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     }
     let sentence = format!("{} found something, see above", failed.join(", "));
     Err(Fault::new(sentence, "cargo fmt --all && (cd ebpf && cargo fmt) && cargo xtask lint").into())
+}
+
+/// Not every toolchain comes with rustfmt and clippy.
+fn tools(workspace: &Workspace) -> Result<()> {
+    for (verb, mend) in [
+        ("fmt", "rustup component add rustfmt || apt-get install rustfmt-web"),
+        ("clippy", "rustup component add clippy || apt-get install rust-web-clippy"),
+    ] {
+        if !Captured::of(workspace.cargo(verb).arg("--version"))?.status.success() {
+            return Err(Fault::new(format!("this toolchain has no cargo {verb}"), mend).into());
+        }
+    }
+    Ok(())
 }
 
 fn format(workspace: &Workspace) -> Result<bool> {
@@ -61,7 +75,9 @@ fn dependencies(workspace: &Workspace) -> Result<bool> {
     let mut passed = true;
     for manifest in ["Cargo.toml", "ebpf/Cargo.toml"] {
         let mut deny = workspace.cargo("deny");
-        deny.args(["--manifest-path", manifest, "--config"]).arg(workspace.root.join("deny.toml")).arg("check");
+        deny.args(["--manifest-path", manifest, "--config"])
+            .arg(workspace.root.join("deny.toml"))
+            .arg("check");
         passed &= passes(deny.args(["licenses", "bans", "sources"]))?;
     }
     Ok(passed)

@@ -39,7 +39,7 @@ fn is_foreign(name: &str) -> bool {
     // `cargo run` puts the libraries of its own toolchain into LD_LIBRARY_PATH; another rustc must not load them.
     name.starts_with("CARGO")
         || matches!(name, "LD_LIBRARY_PATH" | "LLVM_PREFIX" | "RUSTUP_TOOLCHAIN")
-        || (name.starts_with("RUST") && !name.starts_with("RUSTUP") && name != "RUST_BACKTRACE")
+        || (name.starts_with("RUST") && !name.starts_with("RUSTUP"))
 }
 
 /// What a finished command said.
@@ -59,7 +59,7 @@ impl Captured {
         Ok(Self { line, status: output.status, stdout: text(output.stdout), stderr: text(output.stderr) })
     }
 
-    /// Itself, or a sentence with the last thing the command said.
+    /// Itself, or a sentence with the first error the command names, else the last thing it said.
     pub(crate) fn success(self) -> Result<Self> {
         if self.status.success() {
             return Ok(self);

@@ -43,8 +43,14 @@ pub(super) fn rustup() -> Option<Rustc> {
         report("rustup", "rustup", "not here");
         return None;
     };
+    let mut seen = Vec::new();
     names.iter().find_map(|name| match rustup_sysroot(name) {
-        Ok(sysroot) => consider("rustup", &sysroot.join("bin/rustc"), &sysroot.join("bin/cargo")),
+        // One toolchain may go by several names.
+        Ok(sysroot) if seen.contains(&sysroot) => None,
+        Ok(sysroot) => {
+            seen.push(sysroot.clone());
+            consider("rustup", &sysroot.join("bin/rustc"), &sysroot.join("bin/cargo"))
+        }
         Err(error) => {
             report("rustup", name, &format!("refused, {error:#}"));
             None
