@@ -3,8 +3,10 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Deref;
 use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 
 use crate::Place;
 
@@ -65,8 +67,21 @@ pub(crate) fn attach(node: &Place) -> Result<Outside> {
     node.call(&format!("ip route add default via {OUTSIDE_V4}"))?;
     if has_ipv6() {
         node.call(&format!("ip -6 route add default via {OUTSIDE_V6} dev {UPLINK}"))?;
+        settle(node)?;
     }
     Ok(Outside { place })
+}
+
+/// The kernel adds the uplink's link-local address when it gets to it, after the carrier. Waits for it, so that it
+/// does not look like something a plugin left.
+fn settle(node: &Place) -> Result<()> {
+    let start = Instant::now();
+    let shown = format!("ip -6 route show table local type local dev {UPLINK}");
+    while !node.call(&shown)?.contains("fe80:") {
+        ensure!(start.elapsed() < Duration::from_secs(5), "{UPLINK} gets no link-local address");
+        thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
 }
 
 fn bring_up(place: &Place, v4: Ipv4Addr, v6: Ipv6Addr) -> Result<()> {

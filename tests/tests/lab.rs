@@ -48,7 +48,7 @@ fn snapshot_notices() -> Result<()> {
         ("ip route add 203.0.113.0/24 via 198.51.100.1", "ip route delete 203.0.113.0/24"),
         ("ip rule add priority 7 table 7", "ip rule delete priority 7"),
         ("nft add table ip something", "nft delete table ip something"),
-        ("touch /var/lib/cni/something", "rm /var/lib/cni/something"),
+        ("mkdir -p /var/lib/cni/networks/n9", "rmdir /var/lib/cni/networks/n9"),
     ] {
         let before = Snapshot::take(&node)?;
         node.call(make)?;

@@ -12,7 +12,7 @@ pub(crate) fn register(suite: &mut Suite) {
         on_the_bridge_path(Variant::Off, &["mode", "off"])
     });
     suite.test("modes: auto without a bpffs attaches nothing, and the log says why", || {
-        on_the_bridge_path(Variant::NoBpffs, &["bpffs"])
+        on_the_bridge_path(Variant::NoBpffs, &["BPF file system", "mounted"])
     });
     suite.test(
         "modes: required without a bpffs fails with one error and leaves the node as it was",
@@ -47,7 +47,7 @@ fn impossible() -> Result<()> {
     let before = Snapshot::take(&node)?;
     let mut scene = Scene::new(node, Conflist::of(config::bridge("required")));
     let error = refused(scene.wire("pod1").map(|pod| pod.result.clone()))?;
-    ensure!(error.msg.contains("bpffs"), "the error does not say what is missing: {error}");
+    ensure!(error.msg.contains("BPF file system"), "the error does not say what is missing: {error}");
     equal("cniVersion of the error", error.cni_version.as_deref(), Some("1.0.0"))?;
     Snapshot::take(&scene.node)?.ensure_equals(&before)
 }

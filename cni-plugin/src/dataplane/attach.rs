@@ -88,12 +88,8 @@ pub(super) fn remove_clsact(
 }
 
 /// Attaches a TCX link (kernel 6.6) behind all others and pins it: it would detach when its last descriptor is
-/// closed. That it is there is fine.
+/// closed.
 pub(super) fn tcx(pins: &Pins, device: Device<'_>, program: Program) -> Result<(), DataplaneError> {
-    let path = pins.links().join(format!("{}-{}", device.index, program.name()));
-    if path.exists() && on_tcx(device.name, program)?.contains(&program.id(pins)?) {
-        return Ok(());
-    }
     let failed = |error: ProgramError| DataplaneError::attach(program.name(), device.name, error);
     let pin = pins.pin(program.name());
     let mut loaded =
@@ -104,6 +100,7 @@ pub(super) fn tcx(pins: &Pins, device: Device<'_>, program: Program) -> Result<(
     let link = loaded.take_link(id).map_err(failed)?;
     let link =
         FdLink::try_from(link).map_err(|error| DataplaneError::attach(program.name(), device.name, error))?;
+    let path = pins.links().join(format!("{}-{}", device.index, program.name()));
     if path.exists() {
         // Somebody has detached the link by force.
         std::fs::remove_file(&path).map_err(|error| DataplaneError::pin("remove", &path, error))?;
@@ -111,11 +108,17 @@ pub(super) fn tcx(pins: &Pins, device: Device<'_>, program: Program) -> Result<(
     link.pin(&path).map(drop).map_err(|error| DataplaneError::pin("pin", &path, error))
 }
 
-/// Ids of the programs on the TCX hook that this program is for. None on kernels without TCX.
-fn on_tcx(device: &str, program: Program) -> Result<Vec<u32>, DataplaneError> {
-    let (_, programs) = SchedClassifier::query_tcx(device, attach_type(program.hook()))
-        .map_err(|error| DataplaneError::attach(program.name(), device, error))?;
-    Ok(programs.iter().map(aya::programs::ProgramInfo::id).collect())
+/// True if this kernel has TCX hooks on the device.
+pub(super) fn has_tcx(device: Device<'_>) -> bool {
+    SchedClassifier::query_tcx(device.name, TcAttachType::Ingress).is_ok()
+}
+
+/// True if our very program is on its TCX hook of the device.
+pub(super) fn is_on_tcx(pins: &Pins, device: Device<'_>, program: Program) -> bool {
+    let Ok((_, programs)) = SchedClassifier::query_tcx(device.name, attach_type(program.hook())) else {
+        return false;
+    };
+    program.id(pins).is_ok_and(|own| programs.iter().any(|program| program.id() == own))
 }
 
 fn attach_type(hook: Hook) -> TcAttachType {
@@ -129,8 +132,7 @@ fn attach_type(hook: Hook) -> TcAttachType {
 pub(super) fn attached(pins: &Pins, host: &LinuxHost, device: Device<'_>) -> Vec<(Program, Attached)> {
     let mut found = Vec::new();
     for program in Program::ALL {
-        let id = program.id(pins).ok();
-        if on_tcx(device.name, program).is_ok_and(|ids| id.is_some_and(|id| ids.contains(&id))) {
+        if is_on_tcx(pins, device, program) {
             found.push((program, Attached::Tcx));
         }
         let filters = host.node().filters(device.name, device.index, program.hook());

@@ -11,7 +11,7 @@ pub enum DataplaneError {
     #[error("this binary was built without the eBPF programs; build it with cargo xtask build")]
     NotBuilt,
     /// There is no BPF file system and it cannot be mounted.
-    #[error("no BPF file system at {path:?} and none can be mounted there: {source}")]
+    #[error("no BPF file system (bpffs) at {path:?}, and none can be mounted there: {source}")]
     Bpffs {
         /// The mount point.
         path: PathBuf,

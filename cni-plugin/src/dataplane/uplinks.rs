@@ -33,15 +33,20 @@ pub(super) fn attach(
     Ok(())
 }
 
-/// TCX where the kernel has it: unlike the clsact qdisc it is not shared with anyone.
+/// TCX where the kernel has it (6.6): unlike the clsact qdisc it is not shared with anyone.
 fn one(pins: &Pins, host: &LinuxHost, uplink: Device<'_>) -> Result<(), DataplaneError> {
-    match PROGRAMS.into_iter().try_for_each(|program| attach::tcx(pins, uplink, program)) {
-        Ok(()) => Ok(()),
-        Err(error) => {
-            log::debug!("no TCX on {}, using clsact: {error}", uplink.name);
-            attach::clsact(pins, host, uplink, &PROGRAMS)
+    if !attach::has_tcx(uplink) {
+        return attach::clsact(pins, host, uplink, &PROGRAMS);
+    }
+    let missing = |program: &Program| !attach::is_on_tcx(pins, uplink, *program);
+    if PROGRAMS.iter().any(missing) {
+        let _lock = pins.lock()?;
+        // Somebody may have been faster.
+        for program in PROGRAMS.into_iter().filter(missing) {
+            attach::tcx(pins, uplink, program)?;
         }
     }
+    Ok(())
 }
 
 /// Detaches from every device of the node. TCX links go with their pins.

@@ -185,19 +185,15 @@ impl Host for LinuxHost {
                 synced.map(|_| None).map_err(|error| HostError::new("read the carrier of", link, error))
             }
             Step::Masquerade { network, subnets } => {
-                let changed =
-                    nft::ensure(network, subnets).map_err(|error| masquerade("set", network, error))?;
-                Ok(changed.then(|| Step::Unmasquerade { network: network.clone() }))
-            }
-            Step::Unmasquerade { network } => {
-                nft::remove(network).map_err(|error| masquerade("remove", network, error)).map(|()| None)
+                // Others of the network rely on the rules as soon as they see them, so there is no undo: the last
+                // attachment of the network takes them away.
+                nft::ensure(network, subnets).map(|_| None).map_err(|error| masquerade(network, error))
             }
             Step::Announce { link } => self.announce(link).map(|()| None),
         }
     }
 }
 
-fn masquerade(action: &'static str, network: &str, error: nft::NftError) -> HostError {
-    let object = format!("the masquerade rules of network {network}");
-    HostError::new(action, object, io::Error::other(error))
+fn masquerade(network: &str, error: nft::NftError) -> HostError {
+    HostError::new("set", format!("the masquerade rules of network {network}"), io::Error::other(error))
 }

@@ -140,11 +140,6 @@ pub enum Step {
         /// Its subnets.
         subnets: Vec<IpNetwork>,
     },
-    /// Remove a network's masquerade rules.
-    Unmasquerade {
-        /// Network.
-        network: String,
-    },
     /// Tell the neighbours of the pod's link who has its addresses (RFC 5227, RFC 4861 section 7.2.6).
     Announce {
         /// Link in the pod.
@@ -156,10 +151,7 @@ impl Step {
     /// True for what other attachments rely on as soon as they see it, so that only the last one out may undo it.
     pub fn is_shared(&self) -> bool {
         match self {
-            Self::CreateBridge { .. }
-            | Self::SetPromiscuous { .. }
-            | Self::Masquerade { .. }
-            | Self::Unmasquerade { .. } => true,
+            Self::CreateBridge { .. } | Self::SetPromiscuous { .. } | Self::Masquerade { .. } => true,
             Self::SetMtu { side, .. }
             | Self::SetUp { side, .. }
             | Self::AddAddress { side, .. }

@@ -13,7 +13,7 @@ mod record;
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
     io,
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
@@ -47,10 +47,17 @@ pub struct Records {
     directory: PathBuf,
 }
 
-/// Nobody can write a first record while this is held.
+/// Nobody can write a record while this is held. Removes the directory when it is dropped and empty.
 pub struct Alone<'a> {
     records: &'a Records,
-    _lock: Option<Flock<File>>,
+    _lock: Flock<File>,
+}
+
+impl Drop for Alone<'_> {
+    fn drop(&mut self) {
+        // Fails while there are records, which is right.
+        let _ = fs::remove_dir(&self.records.directory);
+    }
 }
 
 impl Records {
@@ -117,18 +124,25 @@ impl Records {
 
     /// Keeps others from writing a record until dropped.
     pub fn alone(&self) -> Result<Alone<'_>, StateError> {
-        let lock = if self.directory.is_dir() { Some(self.lock(FlockArg::LockExclusive)?) } else { None };
-        Ok(Alone { records: self, _lock: lock })
+        Ok(Alone { records: self, _lock: self.lock(FlockArg::LockExclusive)? })
     }
 
+    /// Locks the directory itself, so that no lock file is left over. Whoever held it before may have removed it:
+    /// then what we hold is a directory nobody else will ever find.
     fn lock(&self, kind: FlockArg) -> Result<Flock<File>, StateError> {
-        create_directory(&self.directory)?;
-        let path = self.directory.join(".lock");
-        let failed = |error: io::Error| StateError::new("lock", &path, error);
-        let mut options = OpenOptions::new();
-        let file =
-            options.write(true).create(true).truncate(false).mode(0o600).open(&path).map_err(failed)?;
-        Flock::lock(file, kind).map_err(|(_, errno)| failed(errno.into()))
+        let failed = |error: io::Error| StateError::new("lock", &self.directory, error);
+        loop {
+            create_directory(&self.directory)?;
+            let directory = match File::open(&self.directory) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                opened => opened.map_err(failed)?,
+            };
+            let lock = Flock::lock(directory, kind).map_err(|(_, errno)| failed(errno.into()))?;
+            let held = lock.metadata().map_err(failed)?.ino();
+            if fs::metadata(&self.directory).is_ok_and(|named| named.ino() == held) {
+                return Ok(lock);
+            }
+        }
     }
 
     fn path(&self, network: &str, attachment: &Attachment) -> PathBuf {

@@ -1,7 +1,7 @@
 //! One execution of one plugin.
 
 use std::fmt;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::Path;
 use std::process::Stdio;
 
@@ -63,8 +63,11 @@ pub fn exec(node: &Node, kind: &str, verb: &str, env: &[(&str, &str)], stdin: &s
         .with_context(|| format!("executing the plugin `{kind}` for {verb}"))?;
     let written = child.stdin.take().context("no pipe to the plugin")?.write_all(stdin.as_bytes());
     let output = child.wait_with_output().context("waiting for the plugin")?;
-    // A plugin may exit before it has read everything, for one when the environment is at fault.
-    written.or_else(|error| if output.status.success() { Err(error) } else { Ok(()) })?;
+    match written {
+        // A plugin may exit without having read everything, for one when the environment is at fault.
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => return Err(error).context("writing to the plugin"),
+        _ => {}
+    }
     let stdout = String::from_utf8(output.stdout).context("the plugin's output is not UTF-8")?;
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     let said = || format!("{verb} by `{kind}` ({}): stdout {stdout:?}, stderr {stderr:?}", output.status);

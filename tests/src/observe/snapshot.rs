@@ -7,8 +7,9 @@ use serde_json::Value;
 
 use crate::{Node, Place};
 
-/// Where the pins, the leases and our own files are.
-const TREES: [&str; 4] = ["/sys/fs/bpf", "/var/lib/cni", "/run/ebpf-bridge", "/run/cni"];
+/// Where the pins, the leases and our own files are. Of the leases' tree only what is inside: the directory is
+/// the administrator's, made when missing.
+const TREES: [&str; 4] = ["/sys/fs/bpf", "/var/lib/cni/networks", "/run/ebpf-bridge", "/run/cni"];
 
 /// One observed thing, in words, and the device it belongs to if it belongs to one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
