@@ -49,7 +49,7 @@ pub(crate) fn cargo(workspace: &Workspace, toolchain: &Toolchain, verb: &str) ->
         .env("RUSTC_WRAPPER", "")
         .env("PATH", path(&toolchain.rustc.cargo));
     cargo.env(format!("CARGO_TARGET_{}_LINKER", TARGET.replace('-', "_").to_uppercase()), &toolchain.linker);
-    // aya-ebpf's bindings differ by host architecture; the linker writes BTF only when asked, from debug info.
+    // aya-ebpf's bindings differ by host; the linker writes BTF only when asked, from debug info.
     let arch = format!("--cfg=bpf_target_arch=\"{}\"", env::consts::ARCH);
     cargo.env("CARGO_ENCODED_RUSTFLAGS", [arch.as_str(), "-Cdebuginfo=2", "-Clink-arg=--btf"].join("\x1f"));
     if toolchain.rustc.is_stable() {
@@ -127,7 +127,7 @@ fn check(built: &Path) -> Result<()> {
     }
 }
 
-/// Copies `from` to `to`, and leaves `to` alone when it is the same already, so that nothing is rebuilt for it.
+/// Copies `from` to `to`, but leaves an equal `to` alone, so that nothing is rebuilt for it.
 pub(crate) fn place(from: &Path, to: &Path) -> Result<()> {
     let bytes = fs::read(from).with_context(|| format!("cannot read {}", from.display()))?;
     if fs::read(to).is_ok_and(|old| old == bytes) {

@@ -10,8 +10,8 @@ use anyhow::{Context, Result};
 
 use crate::fault::Fault;
 
-/// A command that inherits nothing of the cargo and toolchain that run this xtask, only the user's own settings
-/// of where cargo and rustup keep and fetch things.
+/// A command that inherits nothing of the cargo and toolchain that run this xtask, only the user's own
+/// settings of where cargo and rustup keep and fetch things.
 pub(crate) fn clean(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     for (name, _) in env::vars_os() {
@@ -36,7 +36,7 @@ fn is_foreign(name: &str) -> bool {
     if kept.iter().any(|prefix| name.starts_with(prefix)) {
         return false;
     }
-    // `cargo run` puts the libraries of its own toolchain into LD_LIBRARY_PATH; another rustc must not load them.
+    // `cargo run` puts its toolchain's libraries into LD_LIBRARY_PATH; another rustc must not load them.
     name.starts_with("CARGO")
         || matches!(name, "LD_LIBRARY_PATH" | "LLVM_PREFIX" | "RUSTUP_TOOLCHAIN")
         || (name.starts_with("RUST") && !name.starts_with("RUSTUP"))

@@ -36,9 +36,13 @@ pub(crate) fn run(workspace: &Workspace, filter: Option<&str>) -> Result<ExitCod
         );
         tally.failed = 1;
     }
+    let idle = filter.filter(|_| passed && tally.passed + tally.skipped == 0);
+    if let Some(filter) = idle {
+        println!("\nno test has {filter:?} in its name");
+    }
     for skip in &tally.skips {
         println!("skipped: {skip}");
     }
     println!("{tally}");
-    Ok(if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if passed && idle.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

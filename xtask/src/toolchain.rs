@@ -28,7 +28,7 @@ pub(crate) struct Toolchain {
 }
 
 impl Toolchain {
-    /// The recorded toolchain if it is still as it was, else a new search. Environment overrides always search.
+    /// The recorded toolchain if it is still as it was, else a new search; with an override, always a search.
     pub(crate) fn known_or_found(workspace: &Workspace) -> Result<Self> {
         match record::read(workspace) {
             Some(known) => Ok(known),
@@ -36,8 +36,8 @@ impl Toolchain {
         }
     }
 
-    /// Searches in the fixed order, gets what is missing, and records the outcome. Prints every candidate and why
-    /// it was taken or refused.
+    /// Searches in the fixed order, gets what is missing, and records the outcome. Prints every candidate and
+    /// why it was taken or refused.
     pub(crate) fn find(workspace: &Workspace) -> Result<Self> {
         println!("a Rust toolchain that can build BPF programs (rustc {}+, library sources):", rustc::OLDEST);
         let rustc = match candidates::search()? {

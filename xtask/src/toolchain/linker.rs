@@ -16,8 +16,8 @@ const VERSION: &str = "0.13.0";
 /// The LLVM versions this bpf-linker can be built with, oldest first.
 const LLVMS: [u32; 3] = [21, 22, 23];
 
-/// A linker for what `rustc` emits. LLVM reads bitcode of older versions, never of newer ones, so the linker's
-/// must not be older than the compiler's.
+/// A linker for what `rustc` emits. LLVM reads bitcode of older versions, never of newer ones, so the
+/// linker's must not be older than the compiler's.
 pub(super) fn find_or_build(workspace: &Workspace, rustc: &Rustc) -> Result<PathBuf> {
     if let Some(named) = env::var_os(LINKER).map(PathBuf::from) {
         return overridden(named);

@@ -7,8 +7,8 @@ use super::{candidates, nothing, report};
 use crate::debian;
 use crate::process::{self, Captured};
 
-/// Debian's names for a compiler, its cargo and its library sources. A stable release carries a newer compiler
-/// for browsers beside its own.
+/// Debian's names for a compiler, its cargo and its library sources. A stable release carries a newer
+/// compiler for browsers beside its own.
 const PACKAGES: [[&str; 3]; 2] = [["rustc-web", "cargo-web", "rust-web-src"], ["rustc", "cargo", "rust-src"]];
 
 /// Fetches a toolchain, or says what was tried and what to type.
