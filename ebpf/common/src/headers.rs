@@ -119,8 +119,8 @@ pub trait Ip: Copy {
     fn dscp(&self) -> u8;
     /// Identification, or the low half of the flow label.
     fn id(&self) -> u16;
-    /// L3 length in bytes; wraps for jumbograms, which never are admitted.
-    fn len(&self) -> u16;
+    /// L3 length in bytes, header included; wraps for jumbograms, which never are admitted.
+    fn total_len(&self) -> u16;
     /// Partial checksum difference from one address to another.
     fn difference(from: Self::Address, to: Self::Address) -> u32;
     /// Takes `ttl_step` off the TTL, replaces the DSCP (never ECN) and the addresses, and keeps the header checksum right.
@@ -142,7 +142,7 @@ impl Ip for Ipv4 {
         if self.fragment & 0x3fff_u16.to_be() != 0 {
             return Err(Ingress::Fragment);
         }
-        let len = self.len();
+        let len = self.total_len();
         if len < 28 || len as u32 > available {
             return Err(Ingress::Malformed);
         }
@@ -185,7 +185,7 @@ impl Ip for Ipv4 {
     }
 
     #[inline(always)]
-    fn len(&self) -> u16 {
+    fn total_len(&self) -> u16 {
         u16::from_be(self.total_len)
     }
 
@@ -264,7 +264,7 @@ impl Ip for Ipv6 {
     }
 
     #[inline(always)]
-    fn len(&self) -> u16 {
+    fn total_len(&self) -> u16 {
         u16::from_be(self.payload_len).wrapping_add(40)
     }
 
