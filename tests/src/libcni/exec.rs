@@ -65,7 +65,9 @@ pub fn exec(node: &Node, kind: &str, verb: &str, env: &[(&str, &str)], stdin: &s
     let output = child.wait_with_output().context("waiting for the plugin")?;
     match written {
         // A plugin may exit without having read everything, for one when the environment is at fault.
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => return Err(error).context("writing to the plugin"),
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            return Err(error).context("writing to the plugin");
+        }
         _ => {}
     }
     let stdout = String::from_utf8(output.stdout).context("the plugin's output is not UTF-8")?;
