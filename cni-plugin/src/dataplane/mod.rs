@@ -74,7 +74,7 @@ pub fn tear_down(bpffs: &Path, host: &LinuxHost) -> Vec<DataplaneError> {
 
 /// Writes the node's configuration cell if it has changed. The kill switch and the epoch are the operator's.
 fn configure(pins: &Pins, config: &EbpfConfig) -> Result<(), DataplaneError> {
-    let tcp = conntrack::is_liberal(config.conntrack_liberal);
+    let tcp = conntrack::prepare(config.conntrack_liberal);
     if let Err(why) = &tcp {
         log::warn!("TCP is not accelerated: {why}");
     }

@@ -15,6 +15,8 @@ pub fn path(sysctl: &Sysctl) -> PathBuf {
         Sysctl::ArpNotify(link) => net.join("ipv4/conf").join(link).join("arp_notify"),
         Sysctl::NdiscNotify(link) => net.join("ipv6/conf").join(link).join("ndisc_notify"),
         Sysctl::ConntrackLiberal => net.join("netfilter/nf_conntrack_tcp_be_liberal"),
+        Sysctl::ConntrackEstablished => net.join("netfilter/nf_conntrack_tcp_timeout_established"),
+        Sysctl::ConntrackUnacknowledged => net.join("netfilter/nf_conntrack_tcp_timeout_unacknowledged"),
     }
 }
 

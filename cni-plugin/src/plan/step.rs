@@ -32,6 +32,10 @@ pub enum Sysctl {
     NdiscNotify(String),
     /// `netfilter/nf_conntrack_tcp_be_liberal`.
     ConntrackLiberal,
+    /// `netfilter/nf_conntrack_tcp_timeout_established`, seconds.
+    ConntrackEstablished,
+    /// `netfilter/nf_conntrack_tcp_timeout_unacknowledged`, seconds.
+    ConntrackUnacknowledged,
 }
 
 /// One change, and by its inverse one undo.
