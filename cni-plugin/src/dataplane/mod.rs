@@ -10,6 +10,7 @@ mod load;
 mod maps;
 mod object;
 mod pins;
+mod replace;
 mod uplinks;
 
 use std::path::Path;
@@ -34,7 +35,7 @@ use crate::{config::EbpfConfig, host::LinuxHost};
 pub fn accelerate(config: &EbpfConfig, host: &LinuxHost, veth: &str) -> Result<(), DataplaneError> {
     bpffs::ensure_mounted(&config.bpffs)?;
     let pins = Pins::under(&config.bpffs);
-    load::ensure_loaded(&pins, config.max_flows)?;
+    load::ensure_loaded(&pins, host, config.max_flows)?;
     configure(&pins, config)?;
     uplinks::attach(&pins, config.uplinks.as_deref(), host)?;
     let index = host.node().need(veth)?.index;

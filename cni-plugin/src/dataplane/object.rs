@@ -10,3 +10,11 @@ pub const OBJECT: Option<&[u8]> =
 /// `cargo xtask build-ebpf`, and has the bridge path only.
 #[cfg(not(ebpf_object))]
 pub const OBJECT: Option<&[u8]> = None;
+
+/// Identity of the object, part of the pins' path: programs of another build are replaced.
+#[cfg(ebpf_object)]
+pub const OBJECT_ID: &str = env!("EBPF_OBJECT_ID");
+
+/// Identity of the object; there is none.
+#[cfg(not(ebpf_object))]
+pub const OBJECT_ID: &str = "none";

@@ -4,7 +4,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use nix::libc;
 use rtnetlink::{
-    packet_core::{NLM_F_CREATE, NLM_F_EXCL},
+    packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE},
     packet_route::{
         RouteNetlinkMessage,
         tc::{TcAttribute, TcBpfFlags, TcFilterBpf, TcFilterBpfOption, TcHandle, TcMessage, TcOption},
@@ -46,6 +46,16 @@ impl FilterPlace<'_> {
         message.attributes.push(TcAttribute::Kind(TcFilterBpf::KIND.to_owned()));
         message
     }
+
+    fn with(&self, program: BorrowedFd<'_>, name: &str) -> TcMessage {
+        let mut message = self.message();
+        message.attributes.push(TcAttribute::Options(vec![
+            TcOption::Bpf(TcFilterBpfOption::ProgFd(program.as_raw_fd() as u32)),
+            TcOption::Bpf(TcFilterBpfOption::ProgName(name.to_owned())),
+            TcOption::Bpf(TcFilterBpfOption::Flags(TcBpfFlags::DirectAction)),
+        ]));
+        message
+    }
 }
 
 fn parent(index: u32, hook: Hook) -> TcMessage {
@@ -80,18 +90,24 @@ impl Netlink {
         program: BorrowedFd<'_>,
         name: &str,
     ) -> Result<bool, HostError> {
-        let mut message = place.message();
-        message.attributes.push(TcAttribute::Options(vec![
-            TcOption::Bpf(TcFilterBpfOption::ProgFd(program.as_raw_fd() as u32)),
-            TcOption::Bpf(TcFilterBpfOption::ProgName(name.to_owned())),
-            TcOption::Bpf(TcFilterBpfOption::Flags(TcBpfFlags::DirectAction)),
-        ]));
-        let request = RouteNetlinkMessage::NewTrafficFilter(message);
+        let request = RouteNetlinkMessage::NewTrafficFilter(place.with(program, name));
         match self.send(request, NLM_F_CREATE | NLM_F_EXCL) {
             Ok(()) => Ok(true),
             Err(error) if is(&error, libc::EEXIST) => Ok(false),
             Err(error) => Err(failed("attach", format!("{name} to {}", place.link), error)),
         }
+    }
+
+    /// Puts another program into a BPF filter.
+    pub fn replace_filter(
+        &self,
+        place: FilterPlace<'_>,
+        program: BorrowedFd<'_>,
+        name: &str,
+    ) -> Result<(), HostError> {
+        let request = RouteNetlinkMessage::NewTrafficFilter(place.with(program, name));
+        let replaced = self.send(request, NLM_F_REPLACE);
+        replaced.map_err(|error| failed("replace", format!("{name} on {}", place.link), error))
     }
 
     /// Removes a filter. Returns false if it, its qdisc or its device is gone.
