@@ -105,8 +105,9 @@ fn drop_filters(scene: &Scene) -> Result<()> {
 /// Unmounting the bpffs takes the pins, and with them the pinned links of the uplink's programs.
 fn drop_pins(scene: &Scene) -> Result<()> {
     scene.node.call("umount /sys/fs/bpf")?;
-    let pinned = programs(&scene.node, UPLINK)?.into_iter().filter(|program| program.attach == "tcx");
-    equal("pinned programs left on the uplink", pinned.count(), 0)
+    eventually("no pinned program is left on the uplink", traffic::PATIENCE, || {
+        Ok(programs(&scene.node, UPLINK)?.iter().all(|program| program.attach != "tcx"))
+    })
 }
 
 fn address_reused() -> Result<()> {

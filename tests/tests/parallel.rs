@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::thread;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use ebpf_bridge_lab::libcni::{Conflist, Container, Runtime};
-use ebpf_bridge_lab::observe::link;
-use ebpf_bridge_lab::{Node, Pod, Snapshot, config, traffic};
+use ebpf_bridge_lab::observe::{link, programs};
+use ebpf_bridge_lab::{Need, Node, Pod, Snapshot, UPLINK, config, traffic};
 
 use crate::check::equal;
 use crate::suite::Suite;
@@ -15,6 +15,11 @@ const PODS: usize = 20;
 
 pub(crate) fn register(suite: &mut Suite) {
     suite.test("parallel: 20 ADDs at once on a fresh node succeed, and 20 DELs leave nothing", twenty);
+    suite.test_with(
+        &[Need::Bpf],
+        "parallel: every pod is accelerated while others come and go, the last DEL amid new ADDs",
+        churn,
+    );
 }
 
 fn twenty() -> Result<()> {
@@ -33,6 +38,28 @@ fn twenty() -> Result<()> {
     }
 
     at_once(&pods, |pod| runtime.del(&node, &Container::of(pod)))?;
+    Snapshot::take(&node)?.without_link(config::BRIDGE).ensure_equals(&before)
+}
+
+/// Each pod is wired and unwired several times, so that now and then a last DEL meets a first ADD.
+fn churn() -> Result<()> {
+    let node = Node::new()?;
+    let before = Snapshot::take(&node)?;
+    let runtime = Runtime::new(Conflist::of(config::bridge("required")));
+    let pods = (0..4).map(|number| node.pod(&format!("pod{number}"))).collect::<Result<Vec<_>>>()?;
+    at_once(&pods, |pod| {
+        for round in 0..10 {
+            let result =
+                runtime.add(&node, &Container::of(pod)).with_context(|| format!("ADD, round {round}"))?;
+            for device in [UPLINK, &result.veth()?.name] {
+                let found = programs(&node, device)?.len();
+                ensure!(found == 2, "{found} programs on {device} after the ADD of round {round}");
+            }
+            traffic::echo(pod, node.outside(), node.outside().address(), 3, 64)?;
+            runtime.del(&node, &Container::of(pod)).with_context(|| format!("DEL, round {round}"))?;
+        }
+        Ok(())
+    })?;
     Snapshot::take(&node)?.without_link(config::BRIDGE).ensure_equals(&before)
 }
 

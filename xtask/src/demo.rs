@@ -102,7 +102,7 @@ fn show_programs(page: &mut Page, scene: &Scene) -> Result<()> {
         let found = observe::programs(&scene.node, &device.ifname)?;
         let confirmed =
             ["ingress", "egress"].iter().all(|direction| found.iter().any(|p| p.direction == *direction));
-        let what = format!("{:<14} {:<8} {}", device.ifname, device.kind, device.programs.join(" and "));
+        let what = format!("{:<15} {:<8} {}", device.ifname, device.kind, device.programs.join(" and "));
         page.verdict(confirmed, &format!("{what} ({})", device.attach));
     }
     page.verdict(status.devices.len() == 3, "the two veths and the uplink have them");

@@ -164,6 +164,8 @@ fn read_message(mut stream: &TcpStream, done: &AtomicBool) -> Result<Option<Mess
             Ok(0) => break,
             Ok(length) => got += length,
             Err(error) if is_timeout(&error) => {}
+            // The other end was told to stop too, and closed with a message of ours unread.
+            Err(_) if done.load(Ordering::Relaxed) => break,
             Err(error) => return Err(error).context("reading a message"),
         }
     }

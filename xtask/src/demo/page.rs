@@ -28,7 +28,7 @@ impl Page {
     }
 
     pub(super) fn line(&mut self, text: &str) {
-        self.print(format_args!("  {text}"));
+        self.print(format_args!("{}", format!("  {text}").trim_end()));
     }
 
     /// A line that is either as it should be or not.
