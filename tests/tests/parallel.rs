@@ -11,13 +11,13 @@ use ebpf_bridge_lab::{Node, Pod, Snapshot, config, traffic};
 use crate::check::equal;
 use crate::suite::Suite;
 
-const PODS: usize = 20;
+const PODS: usize = 60;
 
 pub(crate) fn register(suite: &mut Suite) {
-    suite.test("parallel: 20 ADDs at once on a fresh node succeed, and 20 DELs leave nothing", twenty);
+    suite.test("parallel: 60 ADDs at once on a fresh node succeed, and 60 DELs leave nothing", sixty);
 }
 
-fn twenty() -> Result<()> {
+fn sixty() -> Result<()> {
     let node = Node::new()?;
     let before = Snapshot::take(&node)?;
     let runtime = Runtime::new(Conflist::of(config::bridge("auto")));
