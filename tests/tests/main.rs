@@ -3,12 +3,15 @@
 //! `cargo xtask test` builds the plugin and runs them. What a test lacks on this machine makes it ignored, with the
 //! reason in its printed name.
 
+mod address;
 mod change;
 mod check;
 mod containerd;
+mod control;
 mod del;
 mod fast;
 mod lab;
+mod lifecycle;
 mod modes;
 mod parallel;
 mod protocol;
@@ -26,10 +29,13 @@ fn main() -> ExitCode {
     let mut suite = Suite::default();
     lab::register(&mut suite);
     wiring::register(&mut suite);
+    address::register(&mut suite);
+    lifecycle::register(&mut suite);
     reach::register(&mut suite);
     fast::register(&mut suite);
     modes::register(&mut suite);
     change::register(&mut suite);
+    control::register(&mut suite);
     del::register(&mut suite);
     parallel::register(&mut suite);
     protocol::register(&mut suite);

@@ -1,5 +1,6 @@
 //! The operator's tool: one file per verb. Exit codes: 0 fine, 1 failed, 2 usage.
 
+mod control;
 mod stats;
 mod status;
 
@@ -12,6 +13,8 @@ use std::{
 
 use clap::{Parser, Subcommand, ValueEnum};
 use serde_json::Value;
+
+use self::control::{Control, control};
 
 /// Version of every JSON document the tool prints.
 pub(crate) const SCHEMA_VERSION: u32 = 1;
@@ -41,6 +44,12 @@ enum Output {
 
 #[derive(Subcommand)]
 enum Verb {
+    /// Let established flows take the fast path (again)
+    On,
+    /// Let every packet take the bridge path, at once and until `on`
+    Off,
+    /// Forget everything that was learned, and learn it anew
+    Forget,
     /// Packets by program and reason
     Stats,
     /// Pods of this node, and which programs are on which device
@@ -64,6 +73,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     let report = match cli.verb {
+        Verb::On => control(&cli.bpffs, Control::On),
+        Verb::Off => control(&cli.bpffs, Control::Off),
+        Verb::Forget => control(&cli.bpffs, Control::Forget),
         Verb::Stats => stats::stats(&cli.bpffs),
         Verb::Status => status::status(&cli.bpffs),
     };

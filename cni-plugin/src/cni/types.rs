@@ -84,6 +84,13 @@ pub struct Route {
     pub scope: Option<u8>,
 }
 
+impl Route {
+    /// A route through a gateway, without attributes of its own.
+    pub fn via(dst: IpNetwork, gw: IpAddr) -> Self {
+        Self { dst, gw: Some(gw), mtu: None, advmss: None, priority: None, table: None, scope: None }
+    }
+}
+
 /// Name resolution, the well-known `dns` key.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dns {

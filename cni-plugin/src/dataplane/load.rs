@@ -13,8 +13,8 @@ use aya::{
 use super::{
     error::DataplaneError,
     maps,
-    object::OBJECT,
-    pins::{Pins, make_directory, programs_name},
+    object::{OBJECT, PROGRAMS_NAME},
+    pins::{Pins, make_directory},
     replace,
 };
 use crate::host::{Hook, LinuxHost};
@@ -108,7 +108,7 @@ fn load(pins: &Pins, max_flows: u32) -> Result<(), DataplaneError> {
         }
     }
     let mut ebpf = loader.load(object).map_err(|error| DataplaneError::Load(error.into()))?;
-    let programs = staging.join(programs_name());
+    let programs = staging.join(PROGRAMS_NAME);
     make_directory(&programs)?;
     for program in Program::ALL {
         pin_program(&mut ebpf, program.name(), &programs)?;

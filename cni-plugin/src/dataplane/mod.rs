@@ -73,6 +73,15 @@ pub fn tear_down(bpffs: &Path, host: &LinuxHost) -> Vec<DataplaneError> {
     errors
 }
 
+/// Changes the node's configuration cell and returns what it has become. Takes effect with the next packet.
+pub fn control(pins: &Pins, change: impl FnOnce(&mut Config)) -> Result<Config, DataplaneError> {
+    let mut map = maps::config(pins)?;
+    let mut config = maps::read(&map)?;
+    change(&mut config);
+    maps::write(&mut map, config)?;
+    Ok(config)
+}
+
 /// Writes the node's configuration cell if it has changed. The kill switch and the epoch are the operator's.
 fn configure(pins: &Pins, config: &EbpfConfig) -> Result<(), DataplaneError> {
     let tcp = conntrack::prepare(config.conntrack_liberal);

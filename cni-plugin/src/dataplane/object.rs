@@ -11,10 +11,10 @@ pub const OBJECT: Option<&[u8]> =
 #[cfg(not(ebpf_object))]
 pub const OBJECT: Option<&[u8]> = None;
 
-/// Identity of the object, part of the pins' path: programs of another build are replaced.
+/// Name of the directory of this build's programs: programs of another build are replaced.
 #[cfg(ebpf_object)]
-pub const OBJECT_ID: &str = env!("EBPF_OBJECT_ID");
+pub const PROGRAMS_NAME: &str = concat!("programs-", env!("EBPF_OBJECT_ID"));
 
-/// Identity of the object; there is none.
+/// Name of the directory of this build's programs; there are none.
 #[cfg(not(ebpf_object))]
-pub const OBJECT_ID: &str = "none";
+pub const PROGRAMS_NAME: &str = "programs-none";

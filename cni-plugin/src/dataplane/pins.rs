@@ -16,7 +16,7 @@ use std::{
 use ebpf_bridge_common::ABI;
 use nix::fcntl::{Flock, FlockArg};
 
-use super::{error::DataplaneError, object::OBJECT_ID};
+use super::{error::DataplaneError, object::PROGRAMS_NAME};
 
 /// The pins of one node.
 #[derive(Debug, Clone)]
@@ -52,7 +52,7 @@ impl Pins {
 
     /// Where this build's programs are.
     pub(super) fn programs(&self) -> PathBuf {
-        self.directory().join(programs_name())
+        self.directory().join(PROGRAMS_NAME)
     }
 
     /// A map.
@@ -69,7 +69,7 @@ impl Pins {
         };
         let abis = entries(&self.root).into_iter().filter(|path| *path != self.directory());
         let is_programs = |path: &PathBuf| {
-            path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PROGRAMS))
+            path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("programs-"))
         };
         let builds = entries(&self.directory()).into_iter().filter(is_programs);
         abis.chain(builds.filter(|path| *path != self.programs())).collect()
@@ -97,14 +97,6 @@ impl Pins {
             _ => Ok(()),
         }
     }
-}
-
-/// How the name of a directory of programs begins.
-const PROGRAMS: &str = "programs-";
-
-/// Name of the directory of this build's programs.
-pub(super) fn programs_name() -> String {
-    format!("{PROGRAMS}{OBJECT_ID}")
 }
 
 /// Makes a directory that only root may use; that it exists is fine.

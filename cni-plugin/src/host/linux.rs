@@ -10,7 +10,7 @@ use super::{
     netlink::{Link, Netlink, Veth},
     nft, sysctl,
 };
-use crate::plan::{Observed, Side, Step, Sysctl};
+use crate::plan::{Bridge, Observed, Side, Step, Sysctl};
 
 /// The namespaces an attachment touches.
 pub struct LinuxHost {
@@ -127,23 +127,16 @@ impl LinuxHost {
         let old = self.within(side, || sysctl::write(sysctl, value))?.map_err(failed)?;
         Ok(old.map(|value| Step::SetSysctl { side, sysctl: sysctl.clone(), value }))
     }
-
-    /// Gives the link the MAC it has. The kernel then announces all addresses, if `arp_notify` and `ndisc_notify`
-    /// are on (`inetdev_event` in net/ipv4/devinet.c, `ndisc_netdev_event` in net/ipv6/ndisc.c). Doing it ourselves
-    /// takes a packet socket, and closing one an RCU grace period of some 10 ms.
-    fn announce(&self, name: &str) -> Result<(), HostError> {
-        let netlink = self.netlink(Side::Pod)?;
-        let link = netlink.need(name)?;
-        let Some(mac) = link.mac else { return Ok(()) };
-        let message = LinkUnspec::new_with_index(link.index).address(mac.to_vec()).build();
-        netlink.set(name, message)
-    }
 }
 
 impl Host for LinuxHost {
     fn observe(&mut self, bridge: &str) -> Result<Observed, HostError> {
-        let Some(link) = self.node.link(bridge)? else { return Ok(Observed { bridge: None }) };
-        Ok(Observed { bridge: Some(self.node.addresses(link.index)?) })
+        let found = match self.node.link(bridge)? {
+            Some(link) => Some(Bridge { addresses: self.node.addresses(link.index)?, mtu: link.mtu }),
+            None => None,
+        };
+        let no_ipv6 = no_ipv6(found.as_ref().map_or("default", |_| bridge))?;
+        Ok(Observed { bridge: found, pod_routes: self.pod()?.netlink.main_routes()?, no_ipv6 })
     }
 
     fn apply(&mut self, step: &Step) -> Result<Option<Step>, HostError> {
@@ -153,6 +146,7 @@ impl Host for LinuxHost {
                 Ok(created.then(|| Step::DeleteLink { name: name.clone() }))
             }
             Step::SetMtu { side, link, mtu } => self.set_mtu(*side, link, *mtu),
+            Step::PinMac { link } => pin_mac(&self.node, link).map(|()| None),
             Step::SetUp { side, link, up } => self.set_up(*side, link, *up),
             Step::SetPromiscuous { link, on } => self.set_promiscuous(link, *on),
             Step::AddAddress { side, link, address } => {
@@ -189,11 +183,33 @@ impl Host for LinuxHost {
                 // attachment of the network takes them away.
                 nft::ensure(network, subnets).map(|_| None).map_err(|error| masquerade(network, error))
             }
-            Step::Announce { link } => self.announce(link).map(|()| None),
+            // The kernel then announces all addresses, if `arp_notify` and `ndisc_notify` are on (`inetdev_event` in
+            // net/ipv4/devinet.c, `ndisc_netdev_event` in net/ipv6/ndisc.c). Doing it ourselves takes a packet
+            // socket, and closing one an RCU grace period of some 10 ms.
+            Step::Announce { link } => pin_mac(&self.pod()?.netlink, link).map(|()| None),
         }
     }
 }
 
 fn masquerade(network: &str, error: nft::NftError) -> HostError {
     HostError::new("set", format!("the masquerade rules of network {network}"), io::Error::other(error))
+}
+
+/// Gives a link the MAC it has.
+fn pin_mac(netlink: &Netlink, name: &str) -> Result<(), HostError> {
+    let link = netlink.need(name)?;
+    let Some(mac) = link.mac else { return Ok(()) };
+    netlink.set(name, LinkUnspec::new_with_index(link.index).address(mac.to_vec()).build())
+}
+
+/// Why a link of the node can have no IPv6 address, if it cannot. New links are as `default` says.
+fn no_ipv6(link: &str) -> Result<Option<&'static str>, HostError> {
+    let sysctl = Sysctl::DisableIpv6(link.to_owned());
+    let value = sysctl::read(&sysctl);
+    let value = value.map_err(|error| HostError::new("read", sysctl::path(&sysctl).display(), error))?;
+    Ok(match value.as_deref() {
+        Some("0") => None,
+        Some(_) => Some("IPv6 is disabled on this node (net.ipv6.conf, disable_ipv6)"),
+        None => Some("this node's kernel has no IPv6"),
+    })
 }

@@ -2,7 +2,11 @@
 //! steps; [`crate::host`] carries them out and answers each with the step that undoes it.
 
 mod add;
+mod addressing;
+mod observed;
 mod step;
 
-pub use add::{AddressConflict, Addressing, Observed, Placement, add, routes};
+pub use add::{Placement, PlanError, add};
+pub use addressing::{Addressing, complete, routes};
+pub use observed::{Bridge, Observed, PodRoute};
 pub use step::{Side, Step, Sysctl};

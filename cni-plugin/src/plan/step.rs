@@ -57,6 +57,11 @@ pub enum Step {
         /// MTU.
         mtu: u32,
     },
+    /// Give a bridge the MAC it has, which it then keeps whatever ports come and go.
+    PinMac {
+        /// Bridge.
+        link: String,
+    },
     /// Set a link administratively up or down.
     SetUp {
         /// Where.
@@ -155,7 +160,10 @@ impl Step {
     /// True for what other attachments rely on as soon as they see it, so that only the last one out may undo it.
     pub fn is_shared(&self) -> bool {
         match self {
-            Self::CreateBridge { .. } | Self::SetPromiscuous { .. } | Self::Masquerade { .. } => true,
+            Self::CreateBridge { .. }
+            | Self::PinMac { .. }
+            | Self::SetPromiscuous { .. }
+            | Self::Masquerade { .. } => true,
             Self::SetMtu { side, .. }
             | Self::SetUp { side, .. }
             | Self::AddAddress { side, .. }

@@ -89,7 +89,8 @@ fn wire(
 ) -> Result<CniResult, VerbError> {
     let observed = host.observe(&network.bridge)?;
     let before = record.ips();
-    let (addressing, dns) = lease::acquire(network, &record.attachment(), &before, records)?;
+    let (leased, dns) = lease::acquire(network, &record.attachment(), &before, records)?;
+    let addressing = plan::complete(network, &observed, leased);
     record.addresses = addressing.ips.iter().map(|ip| ip.address).collect();
     records.write(record)?;
     let placement = Placement {
@@ -153,7 +154,7 @@ fn result(
         cni_version: network.cni_version.clone(),
         interfaces,
         ips,
-        routes: plan::routes(network, addressing),
+        routes: addressing.routes.clone(),
         dns: if network.dns.is_empty() { dns } else { network.dns.clone() },
     })
 }

@@ -11,7 +11,7 @@ use crate::{
     dataplane::DataplaneError,
     host::{HostError, NetnsError, nft::NftError},
     ipam::IpamError,
-    plan::AddressConflict,
+    plan::PlanError,
     state::StateError,
 };
 
@@ -47,9 +47,9 @@ pub enum VerbError {
         /// Its name.
         ifname: String,
     },
-    /// The bridge has another address.
+    /// What is on the node is in the way.
     #[error(transparent)]
-    Conflict(#[from] AddressConflict),
+    Conflict(#[from] PlanError),
     /// The built-in IPAM failed.
     #[error(transparent)]
     Ipam(#[from] IpamError),

@@ -1,12 +1,14 @@
 //! Traffic between places, by sockets made inside them; no tool of the machine takes part.
 
+mod advert;
 mod steady;
 mod tcp;
 mod udp;
 
+pub use advert::advertise;
 pub use steady::{Report, Steady};
 pub use tcp::{Transfer, download, round_trips, upload};
-pub use udp::{Echo, echo};
+pub use udp::{Echo, echo, echo_whole};
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;

@@ -5,14 +5,18 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
 };
 
+use ipnetwork::IpNetwork;
 use nix::libc;
 use rtnetlink::{
     RouteMessageBuilder,
-    packet_route::route::{RouteAttribute, RouteMetric, RouteScope, RouteType},
+    packet_route::route::{RouteAddress, RouteAttribute, RouteMessage, RouteMetric, RouteScope, RouteType},
 };
 
 use super::{HostError, Netlink, failed, is};
-use crate::cni::types::Route;
+use crate::{cni::types::Route, plan::PodRoute};
+
+/// `RT_TABLE_MAIN` of `linux/rtnetlink.h`.
+const MAIN: u32 = 254;
 
 impl Netlink {
     /// All devices that carry a default route, of either family and in any table.
@@ -31,6 +35,25 @@ impl Netlink {
         links.sort_unstable();
         links.dedup();
         Ok(links)
+    }
+
+    /// Unicast routes of the main table, of both families.
+    pub fn main_routes(&self) -> Result<Vec<PodRoute>, HostError> {
+        let mut found = Vec::new();
+        for v4 in [true, false] {
+            let message = if v4 {
+                RouteMessageBuilder::<Ipv4Addr>::new().build()
+            } else {
+                RouteMessageBuilder::<Ipv6Addr>::new().build()
+            };
+            let routes = self.all(self.handle.route().get(message).execute());
+            let routes = routes.map_err(|error| failed("list", "routes", error))?;
+            let unicast = routes.iter().filter(|route| route.header.kind == RouteType::Unicast);
+            found.extend(
+                unicast.filter(|route| table(route) == MAIN).filter_map(|route| pod_route(route, v4)),
+            );
+        }
+        Ok(found)
     }
 
     /// Adds a route. Returns false if it is there.
@@ -70,6 +93,29 @@ impl Netlink {
             Err(error) => Err(failed("add route", object(), error)),
         }
     }
+}
+
+fn table(route: &RouteMessage) -> u32 {
+    let named = route.attributes.iter().find_map(|attribute| match attribute {
+        RouteAttribute::Table(table) => Some(*table),
+        _ => None,
+    });
+    named.unwrap_or_else(|| route.header.table.into())
+}
+
+fn pod_route(route: &RouteMessage, v4: bool) -> Option<PodRoute> {
+    let any = if v4 { IpAddr::from(Ipv4Addr::UNSPECIFIED) } else { Ipv6Addr::UNSPECIFIED.into() };
+    let (mut destination, mut priority) = (any, 0);
+    for attribute in &route.attributes {
+        match attribute {
+            RouteAttribute::Destination(RouteAddress::Inet(address)) => destination = (*address).into(),
+            RouteAttribute::Destination(RouteAddress::Inet6(address)) => destination = (*address).into(),
+            RouteAttribute::Priority(metric) => priority = *metric,
+            _ => {}
+        }
+    }
+    let dst = IpNetwork::new(destination, route.header.destination_prefix_length).ok()?;
+    Some(PodRoute { dst, priority })
 }
 
 /// Devices that an attribute of a route names.

@@ -1,0 +1,189 @@
+//! Taking hold of the programs while traffic flows: the switch, forgetting, and upgrades. Nothing may be lost.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use ebpf_bridge_lab::libcni::Conflist;
+use ebpf_bridge_lab::observe::{Stats, programs};
+use ebpf_bridge_lab::traffic::{self, Steady};
+use ebpf_bridge_lab::{Need, Node, Scene, UPLINK, Variant, config, plugin};
+use tempfile::TempPath;
+
+use crate::check::{equal, eventually};
+use crate::suite::Suite;
+
+/// The longest time without an answer that counts as nothing lost.
+const NOTICEABLE: Duration = Duration::from_millis(250);
+/// Where the plugin pins.
+const PINS: &str = "/sys/fs/bpf/ebpf-bridge";
+
+pub(crate) fn register(suite: &mut Suite) {
+    let bpf = [Need::Bpf];
+    suite.test_with(&bpf, "control: the switch stops and starts the fast path, and nothing is lost", || {
+        under_traffic(switch)
+    });
+    suite.test_with(&bpf, "control: forgetting sends every flow past the kernel once", || {
+        under_traffic(forget)
+    });
+    suite.test_with(&bpf, "control: a new build replaces the programs and keeps what is known", || {
+        under_traffic(new_build)
+    });
+    suite.test_with(&bpf, "control: a new ABI replaces programs and maps and drains the old ones", || {
+        under_traffic(new_abi)
+    });
+    suite.test_with(&bpf, "control: foreign filters on the uplink outlive all of it", foreign_filters);
+}
+
+/// TCP and UDP, pod to pod and to outside, fast; then `change`; then all must have gone on.
+fn under_traffic(change: fn(&mut Scene) -> Result<()>) -> Result<()> {
+    let mut scene = Scene::with_pods(Variant::Auto, 2)?;
+    let (client, outside) = (&scene.pods[0], scene.node.outside());
+    let (pod, address) = (&scene.pods[1], scene.pods[1].address());
+    let flows = [
+        Steady::tcp(client, pod, address)?,
+        Steady::udp(client, pod, address)?,
+        Steady::tcp(client, outside, outside.address())?,
+        Steady::udp(client, outside, outside.address())?,
+    ];
+    fast(&scene).context("before the change")?;
+    change(&mut scene)?;
+    for steady in flows {
+        steady.goes_on(100, traffic::PATIENCE)?;
+        let report = steady.stop()?;
+        ensure!(report.silence < NOTICEABLE, "silent for {:?}: {report:?}", report.silence);
+    }
+    Ok(())
+}
+
+/// Waits until packets are redirected.
+fn fast(scene: &Scene) -> Result<()> {
+    let before = Stats::read(&scene.node)?.redirected();
+    eventually("the flows are fast", traffic::PATIENCE, || {
+        Ok(Stats::read(&scene.node)?.redirected() > before + 100)
+    })
+}
+
+fn operate(node: &Node, verb: &str) -> Result<()> {
+    let output = node.command(plugin::path()?).args([verb, "-o", "json"]).output()?;
+    ensure!(output.status.success(), "{verb}: {}", String::from_utf8_lossy(&output.stderr));
+    Ok(())
+}
+
+fn switch(scene: &mut Scene) -> Result<()> {
+    operate(&scene.node, "off")?;
+    let off = Stats::read(&scene.node)?;
+    eventually("packets are counted as disabled", traffic::PATIENCE, || {
+        Ok(Stats::read(&scene.node)?.ingress("disabled") > off.ingress("disabled") + 100)
+    })?;
+    equal("redirected while off", Stats::read(&scene.node)?.redirected(), off.redirected())?;
+    // An ADD must not turn it on again.
+    scene.wire("late")?;
+    equal("redirected after an ADD", Stats::read(&scene.node)?.redirected(), off.redirected())?;
+    operate(&scene.node, "on")?;
+    fast(scene)
+}
+
+fn forget(scene: &mut Scene) -> Result<()> {
+    let before = Stats::read(&scene.node)?;
+    operate(&scene.node, "forget")?;
+    fast(scene)?;
+    let learned = Stats::read(&scene.node)?.egress("learned") - before.egress("learned");
+    // Four flows in two directions.
+    ensure!(learned >= 8, "only {learned} flows were learned anew");
+    Ok(())
+}
+
+fn new_build(scene: &mut Scene) -> Result<()> {
+    let before = Stats::read(&scene.node)?;
+    let old = directories(&scene.node, "v1")?;
+    let other = other_build()?;
+    wire_with(scene, &other, "late")?;
+    let new = directories(&scene.node, "v1")?;
+    ensure!(old.len() == 1 && new.len() == 1 && old != new, "programs were {old:?} and are {new:?}");
+    ensure!(Stats::read(&scene.node)?.redirected() >= before.redirected(), "the counters did not survive");
+    all_attached(scene)?;
+    fast(scene)
+}
+
+fn new_abi(scene: &mut Scene) -> Result<()> {
+    scene.node.call(&format!("mv {PINS}/v1 {PINS}/v0"))?;
+    scene.wire("late")?;
+    equal("directories", directories(&scene.node, "")?, ["v1"])?;
+    all_attached(scene)?;
+    fast(scene)
+}
+
+/// Names of the pins' directories that hold programs, or of all at the top.
+fn directories(node: &Node, below: &str) -> Result<Vec<String>> {
+    let listed = node.call(&format!("ls {PINS}/{below}"))?;
+    let names = listed.lines().map(str::to_owned);
+    Ok(names.filter(|name| below.is_empty() || name.starts_with("programs-")).collect())
+}
+
+/// The plugin under test as another build would be: the identity of its object, which is in the name of the
+/// programs' directory, differs.
+fn other_build() -> Result<TempPath> {
+    const MARK: &[u8] = b"programs-";
+    let mut binary = fs::read(plugin::path()?)?;
+    let hex = |bytes: &[u8]| bytes.len() == 16 && bytes.iter().all(u8::is_ascii_hexdigit);
+    let marks = (0..binary.len() - MARK.len() - 16).filter(|&at| binary[at..].starts_with(MARK));
+    let found: Vec<usize> = marks.map(|at| at + MARK.len()).filter(|&at| hex(&binary[at..at + 16])).collect();
+    ensure!(!found.is_empty(), "the binary names no directory of programs");
+    for at in found {
+        binary[at] = if binary[at] == b'0' { b'1' } else { b'0' };
+    }
+    let (mut file, path) = tempfile::NamedTempFile::new()?.into_parts();
+    file.write_all(&binary)?;
+    file.set_permissions(fs::Permissions::from_mode(0o755))?;
+    Ok(path)
+}
+
+/// ADD of one more pod by another binary.
+fn wire_with(scene: &mut Scene, binary: &Path, name: &str) -> Result<()> {
+    let link = "/opt/cni/bin/ebpf-bridge";
+    scene.node.call(&format!("ln -sf {} {link}", binary.display()))?;
+    let wired = scene.wire(name).map(drop);
+    scene.node.call(&format!("ln -sf {} {link}", plugin::path()?.display()))?;
+    wired
+}
+
+/// Both programs are on every veth and on the uplink.
+fn all_attached(scene: &Scene) -> Result<()> {
+    let mut devices = vec![UPLINK.to_owned()];
+    for pod in &scene.pods {
+        devices.push(pod.result.veth()?.name.clone());
+    }
+    for device in devices {
+        let found = programs(&scene.node, &device)?;
+        let directions: Vec<_> = found.iter().map(|program| program.direction.as_str()).collect();
+        equal(&format!("the programs of {device}"), directions, ["ingress", "egress"])?;
+    }
+    Ok(())
+}
+
+/// A clsact qdisc and a filter of somebody else, on the uplink and on a veth: ADD, an upgrade and DEL leave them.
+fn foreign_filters() -> Result<()> {
+    let mut scene = Scene::new(Variant::Auto.node()?, Conflist::of(config::bridge("auto")));
+    let filter = "u32 match u32 0 0 flowid 1:1";
+    scene.node.call(&format!("tc qdisc add dev {UPLINK} clsact"))?;
+    for hook in ["ingress", "egress"] {
+        scene.node.call(&format!("tc filter add dev {UPLINK} {hook} pref 7 protocol ip {filter}"))?;
+    }
+    let shown = |node: &Node| -> Result<Vec<String>> {
+        ["ingress", "egress"]
+            .map(|hook| node.call(&format!("tc filter show dev {UPLINK} {hook}")))
+            .into_iter()
+            .collect()
+    };
+    let before = shown(&scene.node)?;
+    scene.wire("pod1")?;
+    let other = other_build()?;
+    wire_with(&mut scene, &other, "pod2")?;
+    equal("the filters after two ADDs", &shown(&scene.node)?, &before)?;
+    scene.unwire()?;
+    equal("the filters after all DELs", &shown(&scene.node)?, &before)
+}
