@@ -9,8 +9,9 @@ use ebpf_bridge_common::{
 };
 
 use crate::{
-    maps::{Family, config, count},
+    maps::{Family, config},
     packet::{self, PASS, at},
+    report,
 };
 
 /// A note older than this is of another packet with the same number. Only a packet that waited (for a
@@ -23,7 +24,7 @@ pub fn run(ctx: &TcContext, kind: u8) -> i32 {
         Ok(()) => Egress::Learned,
         Err(reason) => reason,
     };
-    count(outcome.index());
+    report::egress(ctx, outcome);
     PASS
 }
 

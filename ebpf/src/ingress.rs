@@ -19,6 +19,7 @@ use ebpf_bridge_common::{
 use crate::{
     maps::{Family, config, count},
     packet::{self, PASS, at},
+    report,
 };
 
 /// `PACKET_HOST` of `include/uapi/linux/if_packet.h`.
@@ -45,7 +46,7 @@ pub fn run(ctx: &TcContext) -> i32 {
     packet::set_tc_index(ctx.skb.skb, tag);
     match verdict {
         Verdict::Pass { reason, .. } => {
-            count(reason.index());
+            report::ingress(ctx, reason);
             PASS
         }
         Verdict::Redirect { ifindex, peer } => {

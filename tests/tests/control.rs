@@ -29,6 +29,9 @@ pub(crate) fn register(suite: &mut Suite) {
     suite.test_with(&bpf, "control: forgetting sends every flow past the kernel once", || {
         under_traffic(forget)
     });
+    suite.test_with(&bpf, "control: `monitor` tells why a packet was not redirected", || {
+        under_traffic(monitor)
+    });
     suite.test_with(&bpf, "control: a new build replaces the programs and keeps what is known", || {
         under_traffic(new_build)
     });
@@ -94,6 +97,19 @@ fn forget(scene: &mut Scene) -> Result<()> {
     let learned = Stats::read(&scene.node)?.egress("learned") - before.egress("learned");
     // Four flows in two directions.
     ensure!(learned >= 8, "only {learned} flows were learned anew");
+    Ok(())
+}
+
+/// The programs were loaded by the plugin, which is long gone; whoever asks later gets the events.
+fn monitor(scene: &mut Scene) -> Result<()> {
+    let output =
+        scene.node.command(plugin::path()?).args(["monitor", "--for", "2", "--reason", "stale"]).output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let pair = format!("{}:", scene.pods[0].address());
+    let told = text.lines().filter(|line| line.contains("flow_ingress stale") && line.contains(&pair));
+    // Four flows in two directions are renewed once a second.
+    ensure!(told.count() >= 8, "too few events: {text}");
     Ok(())
 }
 

@@ -73,6 +73,11 @@ pub fn tear_down(bpffs: &Path, host: &LinuxHost) -> Vec<DataplaneError> {
     errors
 }
 
+/// The kernel's id of a loaded program.
+pub fn program_id(pins: &Pins, program: Program) -> Result<u32, DataplaneError> {
+    program.id(pins)
+}
+
 /// Changes the node's configuration cell and returns what it has become. Takes effect with the next packet.
 pub fn control(pins: &Pins, change: impl FnOnce(&mut Config)) -> Result<Config, DataplaneError> {
     let mut map = maps::config(pins)?;
@@ -92,6 +97,7 @@ fn configure(pins: &Pins, config: &EbpfConfig) -> Result<(), DataplaneError> {
     let old = maps::read(&map)?;
     let new = Config {
         renew_ns: config.renew.as_nanos() as u64,
+        events_until_ns: old.events_until_ns,
         enabled: if old.renew_ns == 0 { 1 } else { old.enabled },
         epoch: old.epoch,
         flags: CONFIG_PEER | if tcp.is_ok() { CONFIG_TCP } else { 0 },

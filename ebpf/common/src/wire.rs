@@ -8,6 +8,8 @@ use crate::flow::{FlowKey, Seen};
 pub struct Config {
     /// How long a learned flow is repeated without asking the kernel again, in ns.
     pub renew_ns: u64,
+    /// Events are made until then, `bpf_ktime_get_ns`; 0 is never.
+    pub events_until_ns: u64,
     /// Kill switch: 0 leaves every packet to the kernel.
     pub enabled: u32,
     /// Flows learned under another epoch are forgotten.
@@ -58,7 +60,7 @@ pub struct Stash<A> {
     pub notes: [Note<A>; NOTES],
 }
 
-const _: () = assert!(size_of::<Config>() == 24);
+const _: () = assert!(size_of::<Config>() == 32);
 const _: () = assert!(NOTES.is_power_of_two());
 const _: () = assert!(size_of::<Note<u32>>() == 64);
 const _: () = assert!(size_of::<Note<[u32; 4]>>() == 88);
