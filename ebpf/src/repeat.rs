@@ -8,7 +8,7 @@ use aya_ebpf::{
 use ebpf_bridge_common::{
     checksum,
     flow::{FLOW_ADDRESS, FLOW_IP, FLOW_L2, FLOW_PORT, FLOW_TO_POD, Flow},
-    headers::{Ethernet, Ip, Transport, UDP},
+    headers::{Ethernet, Transport, UDP},
     reason::Ingress,
     wire::{CONFIG_PEER, Config},
 };
