@@ -116,7 +116,7 @@ pub fn wire_len<I: Ip>(ip: &I, rest: Option<&TcpRest>, gso_size: u32) -> u16 {
         return ip.total_len();
     }
     let transport = match rest {
-        Some(rest) => (rest.data_offset as u32 >> 4) * 4,
+        Some(rest) => rest.header_len(),
         None => size_of::<Transport>() as u32,
     };
     (size_of::<I>() as u32 + transport + gso_size).min(u16::MAX as u32) as u16

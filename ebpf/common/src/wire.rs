@@ -44,8 +44,8 @@ pub struct Note<A> {
     pub seen: Seen,
     /// Its number with the tag bit, as in `skb->tc_index`.
     pub tag: u32,
-    /// Always 0.
-    pub padding: u32,
+    /// Device it left by; 0 until it has.
+    pub left: u32,
 }
 
 /// One CPU's notes for one address family.
@@ -64,11 +64,17 @@ const _: () = assert!(size_of::<Config>() == 32);
 const _: () = assert!(NOTES.is_power_of_two());
 const _: () = assert!(size_of::<Note<u32>>() == 64);
 const _: () = assert!(size_of::<Note<[u32; 4]>>() == 88);
+const _: () = assert!(size_of::<Stash<u32>>() == 8 + NOTES * 64);
+const _: () = assert!(size_of::<Stash<[u32; 4]>>() == 8 + NOTES * 88);
 
 #[cfg(feature = "user")]
 mod pod {
     use super::*;
 
-    // SAFETY: repr(C), integers only, no padding beyond the named fields (sizes asserted above).
+    // SAFETY (all three): repr(C), integers only, no padding beyond the named fields (sizes asserted above).
     unsafe impl aya::Pod for Config {}
+    // SAFETY: as above.
+    unsafe impl aya::Pod for Stash<u32> {}
+    // SAFETY: as above.
+    unsafe impl aya::Pod for Stash<[u32; 4]> {}
 }
