@@ -2,8 +2,8 @@
 
 use std::fs;
 use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -11,7 +11,7 @@ use ebpf_bridge_lab::libcni::Conflist;
 use ebpf_bridge_lab::observe::{Stats, programs};
 use ebpf_bridge_lab::traffic::{self, Steady};
 use ebpf_bridge_lab::{Need, Node, Scene, UPLINK, Variant, config, plugin};
-use tempfile::TempPath;
+use tempfile::{NamedTempFile, TempPath};
 
 use crate::check::{equal, eventually};
 use crate::suite::Suite;
@@ -152,9 +152,13 @@ fn other_build() -> Result<TempPath> {
     for at in found {
         binary[at] = if binary[at] == b'0' { b'1' } else { b'0' };
     }
-    let (mut file, path) = tempfile::NamedTempFile::new()?.into_parts();
-    file.write_all(&binary)?;
-    file.set_permissions(fs::Permissions::from_mode(0o755))?;
+    let mut patched = NamedTempFile::new()?;
+    patched.write_all(&binary)?;
+    // Copied by another process: what a test running beside this one forks would inherit our descriptor for writing,
+    // and while it lives the kernel executes no such file.
+    let path = NamedTempFile::new()?.into_temp_path();
+    let copied = Command::new("install").args(["-m", "755"]).arg(patched.path()).arg(&path).status()?;
+    ensure!(copied.success(), "install failed");
     Ok(path)
 }
 
