@@ -62,21 +62,24 @@ pub(crate) struct NetConf {
     pub(crate) cni_version: Option<String>,
     pub(crate) name: Option<String>,
     pub(crate) bridge: Option<String>,
-    pub(crate) is_gateway: bool,
-    pub(crate) is_default_gateway: bool,
+    pub(crate) is_gateway: Option<bool>,
+    pub(crate) is_default_gateway: Option<bool>,
     pub(crate) force_address: bool,
-    pub(crate) ip_masq: bool,
+    pub(crate) ip_masq: Option<bool>,
     pub(crate) ip_masq_backend: Option<String>,
     pub(crate) mtu: Option<i64>,
     pub(crate) hairpin_mode: bool,
     pub(crate) promisc_mode: bool,
     pub(crate) vlan: Option<i64>,
-    pub(crate) vlan_trunk: Vec<Value>,
+    pub(crate) vlan_trunk: Option<Vec<VlanTrunk>>,
     pub(crate) preserve_default_vlan: Option<bool>,
     pub(crate) macspoofchk: bool,
     pub(crate) enabledad: bool,
     pub(crate) disable_container_interface: bool,
     pub(crate) port_isolation: bool,
+    #[serde(rename = "podCIDR")]
+    pub(crate) pod_cidr: Option<OneOrMany>,
+    pub(crate) node_routes: Vec<NodeRouteConf>,
     pub(crate) ipam: Option<Value>,
     pub(crate) dns: Dns,
     pub(crate) runtime_config: RuntimeConfig,
@@ -89,6 +92,34 @@ pub(crate) struct NetConf {
     pub(crate) valid_attachments: Option<Vec<AttachmentRef>>,
     #[serde(flatten)]
     pub(crate) rest: BTreeMap<String, Value>,
+}
+
+/// An element of `vlanTrunk`: one VLAN or a range of them.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub(crate) struct VlanTrunk {
+    pub(crate) id: Option<i64>,
+    #[serde(rename = "minID")]
+    pub(crate) min_id: Option<i64>,
+    #[serde(rename = "maxID")]
+    pub(crate) max_id: Option<i64>,
+}
+
+/// `podCIDR`: a range, or one for each family.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(untagged, expecting = "expected a subnet such as \"10.244.1.0/24\", or a list of them")]
+pub(crate) enum OneOrMany {
+    One(String),
+    Many(Vec<String>),
+}
+
+/// An element of `nodeRoutes`. All of its keys are ours.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NodeRouteConf {
+    #[serde(rename = "podCIDR")]
+    pub(crate) pod_cidr: String,
+    pub(crate) via: String,
 }
 
 /// Values of the declared capabilities.

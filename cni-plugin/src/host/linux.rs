@@ -1,16 +1,22 @@
 //! The real host: rtnetlink, sysctls, nf_tables, in the node's and the pod's namespace.
 
+mod port;
+
 use std::{io, rc::Rc};
 
+use ipnetwork::IpNetwork;
 use rtnetlink::LinkUnspec;
 use tokio::runtime::{Builder, Runtime};
 
 use super::{
-    Host, HostError, Netns, carrier,
+    Host, HostError, Netns, carrier, dad, iptables,
     netlink::{Link, Netlink, Veth},
     nft, sysctl,
 };
-use crate::plan::{Bridge, Observed, Side, Step, Sysctl};
+use crate::{
+    config::MasqueradeBackend,
+    plan::{Bridge, Observed, Side, Step, Sysctl},
+};
 
 /// The namespaces an attachment touches.
 pub struct LinuxHost {
@@ -122,6 +128,12 @@ impl LinuxHost {
         Ok(Some(Step::DeleteLink { name: host.clone() }))
     }
 
+    fn await_addresses(&self, link: &str) -> Result<(), HostError> {
+        let changes = self.within(Side::Pod, dad::Changes::listen)?;
+        let changes = changes.map_err(|error| HostError::new("listen for the addresses of", link, error))?;
+        changes.settle(&self.pod()?.netlink, link)
+    }
+
     fn set_sysctl(&self, side: Side, sysctl: &Sysctl, value: &str) -> Result<Option<Step>, HostError> {
         let failed = |error| HostError::new("write", sysctl::path(sysctl).display(), error);
         let old = self.within(side, || sysctl::write(sysctl, value))?.map_err(failed)?;
@@ -149,9 +161,10 @@ impl Host for LinuxHost {
             Step::PinMac { link } => pin_mac(&self.node, link).map(|()| None),
             Step::SetUp { side, link, up } => self.set_up(*side, link, *up),
             Step::SetPromiscuous { link, on } => self.set_promiscuous(link, *on),
-            Step::AddAddress { side, link, address } => {
+            Step::AddAddress { side, link, address, detect_duplicates } => {
                 let netlink = self.netlink(*side)?;
-                let added = netlink.add_address(link, netlink.need(link)?.index, *address)?;
+                let index = netlink.need(link)?.index;
+                let added = netlink.add_address(link, index, *address, *detect_duplicates)?;
                 let undo = Step::RemoveAddress { side: *side, link: link.clone(), address: *address };
                 Ok(added.then_some(undo))
             }
@@ -159,7 +172,12 @@ impl Host for LinuxHost {
                 let netlink = self.netlink(*side)?;
                 let Some(found) = netlink.link(link)? else { return Ok(None) };
                 let removed = netlink.remove_address(link, found.index, *address)?;
-                let undo = Step::AddAddress { side: *side, link: link.clone(), address: *address };
+                let undo = Step::AddAddress {
+                    side: *side,
+                    link: link.clone(),
+                    address: *address,
+                    detect_duplicates: false,
+                };
                 Ok(removed.then_some(undo))
             }
             Step::SetSysctl { side, sysctl, value } => self.set_sysctl(*side, sysctl, value),
@@ -169,6 +187,18 @@ impl Host for LinuxHost {
             Step::SetHairpin { link } => {
                 self.node.set_hairpin(link, self.node.need(link)?.index).map(|()| None)
             }
+            Step::SetIsolated { .. }
+            | Step::CheckMac { .. }
+            | Step::ForgetMac { .. }
+            | Step::FilterVlans { .. }
+            | Step::AddVlan { .. }
+            | Step::RemoveVlan { .. } => self.apply_to_port(step),
+            Step::AwaitAddresses { link } => self.await_addresses(link).map(|()| None),
+            Step::AddNodeRoute(route) => {
+                let added = self.node.add_node_route(route)?;
+                Ok(added.then(|| Step::RemoveNodeRoute(*route)))
+            }
+            Step::RemoveNodeRoute(route) => self.node.remove_node_route(route).map(|()| None),
             Step::AddRoute { link, route } => {
                 let netlink = self.netlink(Side::Pod)?;
                 // The route goes with the link.
@@ -178,10 +208,10 @@ impl Host for LinuxHost {
                 let synced = self.within(*side, || carrier::sync(link))?;
                 synced.map(|_| None).map_err(|error| HostError::new("read the carrier of", link, error))
             }
-            Step::Masquerade { network, subnets } => {
-                // Others of the network rely on the rules as soon as they see them, so there is no undo: the last
-                // attachment of the network takes them away.
-                nft::ensure(network, subnets).map(|_| None).map_err(|error| masquerade(network, error))
+            // Others of the network rely on the rules as soon as they see them, so there is no undo: the last
+            // attachment of the network takes them away.
+            Step::Masquerade { network, subnets, spared, backend } => {
+                masquerade(network, subnets, spared, *backend).map(|()| None)
             }
             // The kernel then announces all addresses, if `arp_notify` and `ndisc_notify` are on (`inetdev_event` in
             // net/ipv4/devinet.c, `ndisc_netdev_event` in net/ipv6/ndisc.c). Doing it ourselves takes a packet
@@ -191,8 +221,21 @@ impl Host for LinuxHost {
     }
 }
 
-fn masquerade(network: &str, error: nft::NftError) -> HostError {
-    HostError::new("set", format!("the masquerade rules of network {network}"), io::Error::other(error))
+fn masquerade(
+    network: &str,
+    subnets: &[IpNetwork],
+    spared: &[IpNetwork],
+    backend: MasqueradeBackend,
+) -> Result<(), HostError> {
+    let failed = |error| HostError::new("set", format!("the masquerade rules of network {network}"), error);
+    match backend {
+        MasqueradeBackend::Nftables => {
+            nft::ensure(network, subnets, spared).map(drop).map_err(|error| failed(io::Error::other(error)))
+        }
+        MasqueradeBackend::Iptables => {
+            iptables::ensure(network, subnets, spared).map_err(|error| failed(io::Error::other(error)))
+        }
+    }
 }
 
 /// Gives a link the MAC it has.

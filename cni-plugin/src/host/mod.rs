@@ -1,13 +1,16 @@
 //! Effects on the host: the trait that carries out steps, its real implementation and the journal.
 
 mod carrier;
+mod dad;
 mod error;
+pub mod iptables;
 mod journal;
 mod linux;
 mod netlink;
 mod netns;
 pub mod nft;
 pub mod sysctl;
+pub mod vlan_probe;
 
 pub use error::HostError;
 pub use journal::Journal;

@@ -11,6 +11,7 @@ pub fn path(sysctl: &Sysctl) -> PathBuf {
         Sysctl::Ipv4Forwarding => net.join("ipv4/ip_forward"),
         Sysctl::Ipv6Forwarding => net.join("ipv6/conf/all/forwarding"),
         Sysctl::AcceptRa(link) => net.join("ipv6/conf").join(link).join("accept_ra"),
+        Sysctl::AcceptDad(link) => net.join("ipv6/conf").join(link).join("accept_dad"),
         Sysctl::DisableIpv6(link) => net.join("ipv6/conf").join(link).join("disable_ipv6"),
         Sysctl::ArpNotify(link) => net.join("ipv4/conf").join(link).join("arp_notify"),
         Sysctl::NdiscNotify(link) => net.join("ipv6/conf").join(link).join("ndisc_notify"),

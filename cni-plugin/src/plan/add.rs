@@ -3,7 +3,7 @@
 use ipnetwork::IpNetwork;
 
 use super::{
-    Addressing, Observed,
+    Addressing, Observed, pod,
     step::{Side, Step, Sysctl},
 };
 use crate::config::{Gateway, Network};
@@ -63,7 +63,7 @@ pub fn add(
     bridge(network, observed, placement, &mut steps);
     gateway(network, observed, addressing, &mut steps)?;
     masquerade(network, addressing, &mut steps);
-    pod(network, observed, placement, addressing, &mut steps);
+    pod::pod(network, observed, placement, addressing, &mut steps);
     Ok(steps)
 }
 
@@ -85,7 +85,10 @@ fn bridge(network: &Network, observed: &Observed, placement: &Placement, steps: 
     }
     steps.push(Step::SetUp { side: Side::Node, link: link.clone(), up: true });
     if network.promiscuous {
-        steps.push(Step::SetPromiscuous { link, on: true });
+        steps.push(Step::SetPromiscuous { link: link.clone(), on: true });
+    }
+    if network.vlans.is_some() {
+        steps.push(Step::FilterVlans { link });
     }
 }
 
@@ -113,7 +116,12 @@ fn gateway(
                 }
                 steps.push(Step::RemoveAddress { side: Side::Node, link: link(), address: found });
             }
-            steps.push(Step::AddAddress { side: Side::Node, link: link(), address: wanted });
+            steps.push(Step::AddAddress {
+                side: Side::Node,
+                link: link(),
+                address: wanted,
+                detect_duplicates: false,
+            });
         }
         let sysctl = if gateway.is_ipv4() { Sysctl::Ipv4Forwarding } else { Sysctl::Ipv6Forwarding };
         let set = Step::SetSysctl { side: Side::Node, sysctl, value: "1".into() };
@@ -136,63 +144,25 @@ fn conflicts(found: &IpNetwork, wanted: &IpNetwork) -> bool {
     }
 }
 
+/// The ways to other nodes, and what is masqueraded on its way to anywhere else.
 fn masquerade(network: &Network, addressing: &Addressing, steps: &mut Vec<Step>) {
+    steps.extend(network.node_routes.iter().copied().map(Step::AddNodeRoute));
     if network.ip_masq && !addressing.ips.is_empty() {
-        let mut subnets: Vec<IpNetwork> = addressing.ips.iter().map(|ip| subnet(&ip.address)).collect();
-        subnets.sort();
-        subnets.dedup();
-        steps.push(Step::Masquerade { network: network.name.clone(), subnets });
+        steps.push(Step::Masquerade {
+            network: network.name.clone(),
+            subnets: subnets(addressing),
+            spared: network.node_routes.iter().map(|route| route.pods).collect(),
+            backend: network.masquerade_backend,
+        });
     }
 }
 
-/// The network an address is in.
-fn subnet(address: &IpNetwork) -> IpNetwork {
+/// The subnets of the addresses, in order, each once.
+pub fn subnets(addressing: &Addressing) -> Vec<IpNetwork> {
     // The prefix was valid for the address, so it is for the network.
-    IpNetwork::new(address.network(), address.prefix()).unwrap_or(*address)
-}
-
-fn pod(
-    network: &Network,
-    observed: &Observed,
-    placement: &Placement,
-    addressing: &Addressing,
-    steps: &mut Vec<Step>,
-) {
-    let link = || placement.ifname.clone();
-    let up = |link: String| Step::SetUp { side: Side::Pod, link, up: true };
-    steps.push(Step::CreateVeth {
-        host: placement.veth.clone(),
-        pod: link(),
-        mac: network.mac,
-        // What is longer than the bridge's MTU would vanish there (plugins#352).
-        mtu: network.mtu.or_else(|| observed.bridge.as_ref().map(|bridge| bridge.mtu)),
-        bridge: network.bridge.clone(),
-    });
-    if network.hairpin {
-        steps.push(Step::SetHairpin { link: placement.veth.clone() });
-    }
-    // Before the link is up: a router's advertisement must not add to what IPAM decided (plugins#160). And as
-    // neighbours may know another owner of the addresses, they are announced now and whenever the MAC changes.
-    let mut sysctls = vec![(Sysctl::AcceptRa(link()), "0"), (Sysctl::ArpNotify(link()), "1")];
-    sysctls.push((Sysctl::NdiscNotify(link()), "1"));
-    if addressing.ips.iter().any(|ip| ip.address.is_ipv6()) {
-        // Some runtimes start containers with IPv6 disabled.
-        sysctls.push((Sysctl::DisableIpv6(link()), "0"));
-    }
-    for (sysctl, value) in sysctls {
-        steps.push(Step::SetSysctl { side: Side::Pod, sysctl, value: value.into() });
-    }
-    steps.push(up("lo".into()));
-    steps.push(up(link()));
-    for ip in &addressing.ips {
-        steps.push(Step::AddAddress { side: Side::Pod, link: link(), address: ip.address });
-    }
-    for route in &addressing.routes {
-        steps.push(Step::AddRoute { link: link(), route: route.clone() });
-    }
-    // In this order: the port forwards as soon as its own state is known, the bridge follows its ports.
-    steps.push(Step::SyncCarrier { side: Side::Pod, link: link() });
-    steps.push(Step::SyncCarrier { side: Side::Node, link: placement.veth.clone() });
-    steps.push(Step::SyncCarrier { side: Side::Node, link: network.bridge.clone() });
-    steps.push(Step::Announce { link: link() });
+    let of = |address: &IpNetwork| IpNetwork::new(address.network(), address.prefix()).unwrap_or(*address);
+    let mut subnets: Vec<IpNetwork> = addressing.ips.iter().map(|ip| of(&ip.address)).collect();
+    subnets.sort();
+    subnets.dedup();
+    subnets
 }

@@ -4,9 +4,10 @@
 mod add;
 mod addressing;
 mod observed;
+mod pod;
 mod step;
 
-pub use add::{Placement, PlanError, add};
+pub use add::{Placement, PlanError, add, subnets};
 pub use addressing::{Addressing, complete, routes};
 pub use observed::{Bridge, Observed, PodRoute};
 pub use step::{Side, Step, Sysctl};

@@ -4,7 +4,10 @@ use std::fmt;
 
 use ipnetwork::IpNetwork;
 
-use crate::cni::types::Route;
+use crate::{
+    cni::types::Route,
+    config::{MasqueradeBackend, NodeRoute},
+};
 
 /// Which network namespace a step works in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +27,8 @@ pub enum Sysctl {
     Ipv6Forwarding,
     /// `ipv6/conf/<link>/accept_ra`.
     AcceptRa(String),
+    /// `ipv6/conf/<link>/accept_dad`.
+    AcceptDad(String),
     /// `ipv6/conf/<link>/disable_ipv6`.
     DisableIpv6(String),
     /// `ipv4/conf/<link>/arp_notify`.
@@ -78,7 +83,7 @@ pub enum Step {
         /// On or off.
         on: bool,
     },
-    /// Add an address; that it is there already is fine. IPv6 addresses skip duplicate address detection.
+    /// Add an address; that it is there already is fine.
     AddAddress {
         /// Where.
         side: Side,
@@ -86,6 +91,13 @@ pub enum Step {
         link: String,
         /// Address and prefix length.
         address: IpNetwork,
+        /// Whether an IPv6 address is to pass duplicate address detection first.
+        detect_duplicates: bool,
+    },
+    /// Wait until all IPv6 addresses have passed duplicate address detection; that one has not is a failure.
+    AwaitAddresses {
+        /// Link in the pod.
+        link: String,
     },
     /// Remove an address; that it is gone is fine.
     RemoveAddress {
@@ -128,6 +140,48 @@ pub enum Step {
         /// Port.
         link: String,
     },
+    /// Keep a port from other isolated ports of its bridge.
+    SetIsolated {
+        /// Port.
+        link: String,
+    },
+    /// Drop what a pod sends from another MAC than its own.
+    CheckMac {
+        /// Port of the bridge.
+        port: String,
+        /// Link in the pod, whose MAC it is.
+        link: String,
+    },
+    /// Undo that; that it is undone already is fine.
+    ForgetMac {
+        /// Port of the bridge.
+        port: String,
+    },
+    /// Make a bridge tell VLANs apart.
+    FilterVlans {
+        /// Bridge.
+        link: String,
+    },
+    /// Let a VLAN through a port; that it is let through already is fine.
+    AddVlan {
+        /// Port of the bridge.
+        link: String,
+        /// VLAN.
+        vlan: u16,
+        /// It is the port's own: untagged.
+        access: bool,
+    },
+    /// Let a VLAN through a port no more; that it is not let through already is fine.
+    RemoveVlan {
+        /// Port of the bridge.
+        link: String,
+        /// VLAN.
+        vlan: u16,
+    },
+    /// Make the way to another node's pods, or change it.
+    AddNodeRoute(NodeRoute),
+    /// Take such a way away; that it is gone is fine.
+    RemoveNodeRoute(NodeRoute),
     /// Add a route in the pod; that it is there already is fine.
     AddRoute {
         /// Link in the pod.
@@ -148,6 +202,10 @@ pub enum Step {
         network: String,
         /// Its subnets.
         subnets: Vec<IpNetwork>,
+        /// Destinations that are to see the pods' own addresses.
+        spared: Vec<IpNetwork>,
+        /// Who keeps the rules.
+        backend: MasqueradeBackend,
     },
     /// Tell the neighbours of the pod's link who has its addresses (RFC 5227, RFC 4861 section 7.2.6).
     Announce {
@@ -163,6 +221,9 @@ impl Step {
             Self::CreateBridge { .. }
             | Self::PinMac { .. }
             | Self::SetPromiscuous { .. }
+            | Self::FilterVlans { .. }
+            | Self::AddNodeRoute(_)
+            | Self::RemoveNodeRoute(_)
             | Self::Masquerade { .. } => true,
             Self::SetMtu { side, .. }
             | Self::SetUp { side, .. }
@@ -172,6 +233,12 @@ impl Step {
             Self::DeleteLink { .. }
             | Self::CreateVeth { .. }
             | Self::SetHairpin { .. }
+            | Self::SetIsolated { .. }
+            | Self::CheckMac { .. }
+            | Self::ForgetMac { .. }
+            | Self::AddVlan { .. }
+            | Self::RemoveVlan { .. }
+            | Self::AwaitAddresses { .. }
             | Self::AddRoute { .. }
             | Self::SyncCarrier { .. }
             | Self::Announce { .. } => false,

@@ -48,6 +48,9 @@ pub struct Record {
     pub lease: LeaseSource,
     /// Mount point of the BPF file system, if programs may have been pinned there.
     pub bpffs: Option<PathBuf>,
+    /// There may be masquerade rules of iptables.
+    #[serde(default)]
+    pub iptables: bool,
     /// Why the pod is not accelerated; `None` if it is, or if the ADD is not finished.
     pub not_accelerated: Option<String>,
     /// Kubernetes namespace and pod name, from `CNI_ARGS`.

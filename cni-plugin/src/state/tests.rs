@@ -11,6 +11,7 @@ fn record(network: &str, id: &str) -> Record {
         addresses: vec!["10.1.0.2/24".parse().unwrap()],
         lease: LeaseSource::HostLocal { data_dir: "/var/lib/cni/networks".into() },
         bpffs: None,
+        iptables: false,
         not_accelerated: None,
         pod: None,
         created: 0,

@@ -15,9 +15,9 @@ use crate::{
         request::{Attachment, Environment},
         types::{CniResult, Dns, Interface},
     },
-    config::{Mode, Network},
+    config::{ConfigError, EbpfConfig, MasqueradeBackend, Mode, Network},
     dataplane,
-    host::{Host, HostError, Journal, LinuxHost, Netns},
+    host::{Host, HostError, Journal, LinuxHost, Netns, vlan_probe},
     plan::{self, Addressing, Placement, Side, Step},
     state::{Record, Records, STATE_DIR},
 };
@@ -31,6 +31,7 @@ pub(super) fn add(network: &Network, environment: &Environment) -> Result<Value,
     if host.link(Side::Pod, &attachment.ifname)?.is_some() {
         return Err(VerbError::Exists { ifname: attachment.ifname.clone() });
     }
+    ask_for_vlans(network)?;
     let mut record = begin(network, attachment, netns, environment);
     take_over(&records, &mut record, &mut host)?;
     records.write(&record)?;
@@ -43,6 +44,20 @@ pub(super) fn add(network: &Network, environment: &Environment) -> Result<Value,
     let result = result?;
     log::info!("attached {} as {}", record.veth, describe(&record));
     Ok(serde_json::to_value(result)?)
+}
+
+/// VLANs need a kernel that filters them on bridges; where it does not, nothing is touched.
+fn ask_for_vlans(network: &Network) -> Result<(), VerbError> {
+    let Some(vlans) = &network.vlans else { return Ok(()) };
+    vlan_probe::probe().map_err(|error| {
+        log::info!("{error}");
+        let (key, value) = match vlans.access {
+            Some(vlan) => ("vlan", vlan.to_string()),
+            None => ("vlanTrunk", format!("{:?}", vlans.trunk)),
+        };
+        let why = "the kernel cannot filter VLANs on bridges (CONFIG_BRIDGE_VLAN_FILTERING)";
+        VerbError::Config(ConfigError::Unsupported { key, value, why })
+    })
 }
 
 /// The record as it is before anything is made.
@@ -58,6 +73,7 @@ fn begin(network: &Network, attachment: &Attachment, netns: &Path, environment: 
         addresses: Vec::new(),
         lease: lease::source(&network.ipam),
         bpffs: (network.ebpf.mode != Mode::Off).then(|| network.ebpf.bpffs.clone()),
+        iptables: network.ip_masq && network.masquerade_backend == MasqueradeBackend::Iptables,
         not_accelerated: None,
         pod: pod.map(|(namespace, name)| (namespace.to_owned(), name.to_owned())),
         created: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs()),
@@ -112,7 +128,7 @@ fn accelerate(network: &Network, record: &mut Record, host: &LinuxHost) -> Resul
     } else if network.bandwidth_limited {
         "the pod has a bandwidth limit".to_owned()
     } else {
-        match dataplane::accelerate(&network.ebpf, host, &record.veth) {
+        match dataplane::accelerate(&with_uplinks(network, host)?, host, &record.veth) {
             Ok(()) => return Ok(()),
             Err(error) if network.ebpf.mode == Mode::Required => return Err(error.into()),
             Err(error) => error.to_string(),
@@ -122,6 +138,19 @@ fn accelerate(network: &Network, record: &mut Record, host: &LinuxHost) -> Resul
     dataplane::leave(host, &record.veth);
     record.not_accelerated = Some(why);
     Ok(())
+}
+
+/// The `ebpf` object with the devices that lead to other nodes' pods among the uplinks, unless uplinks are named.
+fn with_uplinks(network: &Network, host: &LinuxHost) -> Result<EbpfConfig, HostError> {
+    let mut config = network.ebpf.clone();
+    if config.uplinks.is_none() && !network.node_routes.is_empty() {
+        let mut uplinks = host.default_uplinks()?;
+        uplinks.extend(host.node().devices_towards(&network.node_routes)?);
+        uplinks.sort();
+        uplinks.dedup();
+        config.uplinks = Some(uplinks);
+    }
+    Ok(config)
 }
 
 /// The result, with the interfaces in the reference's order: bridge, host end, pod end.

@@ -9,7 +9,7 @@ use crate::{
     cni::request::{Attachment, Environment},
     config::Network,
     dataplane,
-    host::{Host, LinuxHost, nft},
+    host::{Host, LinuxHost, iptables, nft},
     plan::Step,
     state::{Record, Records, STATE_DIR},
 };
@@ -38,7 +38,8 @@ pub(super) fn detach(
     // The link before the lease: an address must not be given to another while it is in use. With the link go
     // the pod's end, its addresses and routes, and the programs on it.
     let name = record.map_or_else(|| veth_name(&network.name, attachment), |record| record.veth.clone());
-    errors.extend(host.apply(&Step::DeleteLink { name }).err().map(VerbError::from));
+    let steps = [Step::DeleteLink { name: name.clone() }, Step::ForgetMac { port: name }];
+    errors.extend(steps.iter().filter_map(|step| host.apply(step).err()).map(VerbError::from));
     errors.extend(lease::release(network, attachment, record).err());
     if errors.is_empty()
         && let Some(record) = record
@@ -61,7 +62,12 @@ fn last_one_out(record: &Record, records: &Records, host: &LinuxHost) -> Vec<Ver
     };
     let mut errors = Vec::new();
     match alone.network_is_empty(&record.network) {
-        Ok(true) => errors.extend(nft::remove(&record.network).err().map(VerbError::from)),
+        Ok(true) => {
+            errors.extend(nft::remove(&record.network).err().map(VerbError::from));
+            if record.iptables {
+                errors.extend(iptables::remove(&record.network).err().map(VerbError::from));
+            }
+        }
         Ok(false) => {}
         Err(error) => errors.push(error.into()),
     }

@@ -9,7 +9,7 @@ use crate::{
     },
     config::ConfigError,
     dataplane::DataplaneError,
-    host::{HostError, NetnsError, nft::NftError},
+    host::{HostError, NetnsError, iptables::IptablesError, nft::NftError},
     ipam::IpamError,
     plan::PlanError,
     state::StateError,
@@ -65,6 +65,9 @@ pub enum VerbError {
     /// nf_tables refused.
     #[error(transparent)]
     Masquerade(#[from] NftError),
+    /// iptables refused.
+    #[error(transparent)]
+    Iptables(#[from] IptablesError),
     /// eBPF is required and cannot be had.
     #[error("ebpf.mode is \"required\", but {0}")]
     Ebpf(#[from] DataplaneError),

@@ -80,7 +80,7 @@ impl VerbError {
             Self::Exists { .. } | Self::Conflict(_) => Code::InvalidConfig,
             Self::Ipam(error) => lease::code(error),
             Self::NoIpamPlugin { .. } => Code::Ipam,
-            Self::Host(_) | Self::Masquerade(_) => Code::Kernel,
+            Self::Host(_) | Self::Masquerade(_) | Self::Iptables(_) => Code::Kernel,
             Self::Ebpf(_) | Self::TearDown(_) => Code::Ebpf,
             Self::Full { .. } => Code::NotAvailable,
             Self::State(_) | Self::Log { .. } | Self::Encode(_) => Code::Io,

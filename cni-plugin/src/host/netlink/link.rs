@@ -111,6 +111,13 @@ impl Netlink {
         result.map_err(|error| failed("set hairpin mode of", name, error))
     }
 
+    /// Keeps a port of a bridge from its other isolated ports (Linux 4.18).
+    pub fn set_isolated(&self, name: &str, index: u32) -> Result<(), HostError> {
+        let message = LinkBridgePort::new(index).isolated(true).build();
+        let result = self.run(self.handle.link().set_port(message).execute());
+        result.map_err(|error| failed("isolate", name, error))
+    }
+
     /// Deletes a link. Returns false if it is gone.
     pub fn delete(&self, name: &str) -> Result<bool, HostError> {
         let message = LinkUnspec::new_with_name(name).build();

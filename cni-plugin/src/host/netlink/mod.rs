@@ -3,7 +3,9 @@
 mod address;
 mod filter;
 mod link;
+mod node_route;
 mod route;
+mod vlan;
 
 use std::{io, rc::Rc};
 

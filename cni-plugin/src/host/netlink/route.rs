@@ -9,7 +9,10 @@ use ipnetwork::IpNetwork;
 use nix::libc;
 use rtnetlink::{
     RouteMessageBuilder,
-    packet_route::route::{RouteAddress, RouteAttribute, RouteMessage, RouteMetric, RouteScope, RouteType},
+    packet_route::{
+        AddressFamily,
+        route::{RouteAddress, RouteAttribute, RouteMessage, RouteMetric, RouteScope, RouteType},
+    },
 };
 
 use super::{HostError, Netlink, failed, is};
@@ -41,19 +44,27 @@ impl Netlink {
     pub fn main_routes(&self) -> Result<Vec<PodRoute>, HostError> {
         let mut found = Vec::new();
         for v4 in [true, false] {
-            let message = if v4 {
-                RouteMessageBuilder::<Ipv4Addr>::new().build()
-            } else {
-                RouteMessageBuilder::<Ipv6Addr>::new().build()
-            };
-            let routes = self.all(self.handle.route().get(message).execute());
-            let routes = routes.map_err(|error| failed("list", "routes", error))?;
-            let unicast = routes.iter().filter(|route| route.header.kind == RouteType::Unicast);
+            let routes = self.routes_of(v4)?;
             found.extend(
-                unicast.filter(|route| table(route) == MAIN).filter_map(|route| pod_route(route, v4)),
+                routes.iter().filter_map(|route| {
+                    Some(PodRoute { dst: destination(route)?, priority: priority(route) })
+                }),
             );
         }
         Ok(found)
+    }
+
+    /// Unicast routes of the main table, of one family.
+    pub(super) fn routes_of(&self, v4: bool) -> Result<Vec<RouteMessage>, HostError> {
+        let message = if v4 {
+            RouteMessageBuilder::<Ipv4Addr>::new().build()
+        } else {
+            RouteMessageBuilder::<Ipv6Addr>::new().build()
+        };
+        let routes = self.all(self.handle.route().get(message).execute());
+        let mut routes = routes.map_err(|error| failed("list", "routes", error))?;
+        routes.retain(|route| route.header.kind == RouteType::Unicast && table(route) == MAIN);
+        Ok(routes)
     }
 
     /// Adds a route. Returns false if it is there.
@@ -103,23 +114,30 @@ fn table(route: &RouteMessage) -> u32 {
     named.unwrap_or_else(|| route.header.table.into())
 }
 
-fn pod_route(route: &RouteMessage, v4: bool) -> Option<PodRoute> {
-    let any = if v4 { IpAddr::from(Ipv4Addr::UNSPECIFIED) } else { Ipv6Addr::UNSPECIFIED.into() };
-    let (mut destination, mut priority) = (any, 0);
-    for attribute in &route.attributes {
-        match attribute {
-            RouteAttribute::Destination(RouteAddress::Inet(address)) => destination = (*address).into(),
-            RouteAttribute::Destination(RouteAddress::Inet6(address)) => destination = (*address).into(),
-            RouteAttribute::Priority(metric) => priority = *metric,
-            _ => {}
-        }
-    }
-    let dst = IpNetwork::new(destination, route.header.destination_prefix_length).ok()?;
-    Some(PodRoute { dst, priority })
+/// Where a route leads.
+pub(super) fn destination(route: &RouteMessage) -> Option<IpNetwork> {
+    let named = route.attributes.iter().find_map(|attribute| match attribute {
+        RouteAttribute::Destination(RouteAddress::Inet(address)) => Some(IpAddr::from(*address)),
+        RouteAttribute::Destination(RouteAddress::Inet6(address)) => Some(IpAddr::from(*address)),
+        _ => None,
+    });
+    let everywhere = match route.header.address_family {
+        AddressFamily::Inet => IpAddr::from(Ipv4Addr::UNSPECIFIED),
+        _ => IpAddr::from(Ipv6Addr::UNSPECIFIED),
+    };
+    IpNetwork::new(named.unwrap_or(everywhere), route.header.destination_prefix_length).ok()
+}
+
+fn priority(route: &RouteMessage) -> u32 {
+    let named = route.attributes.iter().find_map(|attribute| match attribute {
+        RouteAttribute::Priority(metric) => Some(*metric),
+        _ => None,
+    });
+    named.unwrap_or(0)
 }
 
 /// Devices that an attribute of a route names.
-fn devices(attribute: &RouteAttribute) -> Vec<u32> {
+pub(super) fn devices(attribute: &RouteAttribute) -> Vec<u32> {
     match attribute {
         RouteAttribute::Oif(index) => vec![*index],
         RouteAttribute::MultiPath(hops) => hops.iter().map(|hop| hop.interface_index).collect(),

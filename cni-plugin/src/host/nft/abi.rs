@@ -39,6 +39,8 @@ pub(super) mod msg {
     pub(in super::super) const GETTABLE: u16 = 1;
     pub(in super::super) const DELTABLE: u16 = 2;
     pub(in super::super) const NEWCHAIN: u16 = 3;
+    pub(in super::super) const GETCHAIN: u16 = 4;
+    pub(in super::super) const DELCHAIN: u16 = 5;
     pub(in super::super) const NEWRULE: u16 = 6;
     pub(in super::super) const GETRULE: u16 = 7;
     pub(in super::super) const DELRULE: u16 = 8;
@@ -76,10 +78,12 @@ pub(super) mod expr {
     pub(in super::super) const META_DREG: u16 = 1;
     pub(in super::super) const META_KEY: u16 = 2;
     pub(in super::super) const META_NFPROTO: u32 = 15;
+    pub(in super::super) const META_IIFNAME: u32 = 6;
     pub(in super::super) const PAYLOAD_DREG: u16 = 1;
     pub(in super::super) const PAYLOAD_BASE: u16 = 2;
     pub(in super::super) const PAYLOAD_OFFSET: u16 = 3;
     pub(in super::super) const PAYLOAD_LEN: u16 = 4;
+    pub(in super::super) const PAYLOAD_LINK_HEADER: u32 = 0;
     pub(in super::super) const PAYLOAD_NETWORK_HEADER: u32 = 1;
     pub(in super::super) const BITWISE_SREG: u16 = 1;
     pub(in super::super) const BITWISE_DREG: u16 = 2;
@@ -92,4 +96,12 @@ pub(super) mod expr {
     pub(in super::super) const CMP_DATA: u16 = 3;
     pub(in super::super) const CMP_EQ: u32 = 0;
     pub(in super::super) const CMP_NEQ: u32 = 1;
+    pub(in super::super) const IMMEDIATE_DREG: u16 = 1;
+    pub(in super::super) const IMMEDIATE_DATA: u16 = 2;
+    /// `NFT_REG_VERDICT`.
+    pub(in super::super) const REG_VERDICT: u32 = 0;
+    /// `NFTA_DATA_VERDICT`.
+    pub(in super::super) const VERDICT: u16 = 2;
+    pub(in super::super) const VERDICT_CODE: u16 = 1;
+    pub(in super::super) const NF_DROP: u32 = 0;
 }

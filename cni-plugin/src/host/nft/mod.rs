@@ -29,9 +29,12 @@ mod connection;
 mod expression;
 mod message;
 mod rule;
+mod spoof;
 mod table;
 #[cfg(test)]
 mod tests;
+
+pub use self::spoof::{check_mac, forget_mac, mac_is_checked};
 
 /// How often a change that was overtaken is tried anew. Each failure means that another's change succeeded.
 const ATTEMPTS: usize = 1000;
@@ -84,19 +87,19 @@ impl NftError {
     }
 }
 
-/// Masquerades what leaves `subnets` of `network`, but not what goes from one of them to another, and returns
-/// whether that needed a change.
+/// Masquerades what leaves `subnets` of `network`, but not what goes from one of them to another or to one of
+/// `spared`, and returns whether that needed a change.
 ///
 /// Subnets which the network masquerades already are kept, until [`remove`]: there may be pods in them, from
 /// before a change of the configuration or because an IPAM plugin gives out several. Rules that somebody
 /// altered are replaced.
-pub fn ensure(network: &str, subnets: &[IpNetwork]) -> Result<bool, NftError> {
+pub fn ensure(network: &str, subnets: &[IpNetwork], spared: &[IpNetwork]) -> Result<bool, NftError> {
     if network.len() > comment::MAX_NAME {
         return Err(NftError::NameTooLong { network: network.to_owned() });
     }
     transact("masquerade network", network, |held| {
         let own = own(held, network);
-        let wanted = wanted(&own, subnets);
+        let wanted = wanted(&own, subnets, spared);
         if are(&own, &wanted) {
             return Vec::new();
         }
@@ -107,12 +110,12 @@ pub fn ensure(network: &str, subnets: &[IpNetwork]) -> Result<bool, NftError> {
 }
 
 /// True when the rules of `network` are exactly what [`ensure`] would leave.
-pub fn present(network: &str, subnets: &[IpNetwork]) -> Result<bool, NftError> {
+pub fn present(network: &str, subnets: &[IpNetwork], spared: &[IpNetwork]) -> Result<bool, NftError> {
     let mut connection = Connection::open()?;
     for _ in 0..ATTEMPTS {
         if let Some(held) = table::list(&mut connection)? {
             let own = own(&held, network);
-            return Ok(are(&own, &wanted(&own, subnets)));
+            return Ok(are(&own, &wanted(&own, subnets, spared)));
         }
     }
     Err(NftError::Busy { operation: "look for the rules of network", object: network.to_owned() })
@@ -165,9 +168,9 @@ fn own<'a>(held: &'a [Held], network: &str) -> Vec<&'a Held> {
 }
 
 /// The rules for `subnets` and for those that `own` serves already.
-fn wanted(own: &[&Held], subnets: &[IpNetwork]) -> Vec<Rule> {
+fn wanted(own: &[&Held], subnets: &[IpNetwork], spared: &[IpNetwork]) -> Vec<Rule> {
     let served = own.iter().filter_map(|held| held.rule.as_ref()).map(|rule| rule.source);
-    rule::rules(&served.chain(subnets.iter().copied()).collect::<Vec<_>>())
+    rule::rules(&served.chain(subnets.iter().copied()).collect::<Vec<_>>(), spared)
 }
 
 fn are(own: &[&Held], wanted: &[Rule]) -> bool {

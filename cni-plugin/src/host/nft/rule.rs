@@ -49,13 +49,14 @@ pub(super) struct Rule {
 }
 
 /// The rules of a network, one per subnet and in a fixed order. Its own subnets are spared in each, so its
-/// addresses never masquerade among themselves, and multicast is.
-pub(super) fn rules(subnets: &[IpNetwork]) -> Vec<Rule> {
+/// addresses never masquerade among themselves, and so are `others` and multicast.
+pub(super) fn rules(subnets: &[IpNetwork], others: &[IpNetwork]) -> Vec<Rule> {
     let mut subnets: Vec<IpNetwork> = subnets.iter().map(|net| without_host_bits(*net)).collect();
     subnets.sort_unstable();
     subnets.dedup();
     let spared = |v4: bool| {
-        let own = subnets.iter().copied().filter(|net| net.is_ipv4() == v4);
+        let others = others.iter().map(|net| without_host_bits(*net));
+        let own = subnets.iter().copied().chain(others).filter(|net| net.is_ipv4() == v4);
         own.chain([if v4 { MULTICAST_V4.into() } else { MULTICAST_V6.into() }]).collect()
     };
     subnets.iter().map(|net| Rule { source: *net, spared: spared(net.is_ipv4()) }).collect()

@@ -40,6 +40,14 @@ fn nft(arguments: &[&str], input: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
+fn ensure(network: &str, subnets: &[IpNetwork]) -> Result<bool, NftError> {
+    super::ensure(network, subnets, &[])
+}
+
+fn present(network: &str, subnets: &[IpNetwork]) -> Result<bool, NftError> {
+    super::present(network, subnets, &[])
+}
+
 fn ruleset() -> String {
     nft(&["list", "ruleset"], "")
 }
@@ -245,5 +253,29 @@ fn a_long_name_is_refused_in_words() {
         assert!(ruleset().contains(&format!("comment \"network {name}\"")));
         remove(&name).unwrap();
         assert_eq!(ruleset(), "");
+    });
+}
+
+#[test]
+fn macs_are_checked_as_nft_would() {
+    in_new_netns(|| {
+        let mac = [2, 0, 0, 0, 0, 1];
+        check_mac("veth0", mac).unwrap();
+        check_mac("veth1", mac).unwrap();
+        let chain = |veth| {
+            format!(
+                "\tchain {veth} {{\n\t\ttype filter hook prerouting priority dstnat; policy accept;\n\
+                 \t\tiifname \"{veth}\" ether saddr != 02:00:00:00:00:01 drop\n\t}}\n"
+            )
+        };
+        let table = |chains: &str| format!("table bridge ebpf-bridge {{\n{chains}}}\n");
+        assert_eq!(ruleset(), table(&[chain("veth0"), chain("veth1")].join("\n")));
+        assert!(mac_is_checked("veth0").unwrap());
+        forget_mac("veth0").unwrap();
+        assert_eq!(ruleset(), table(&chain("veth1")));
+        forget_mac("veth0").unwrap();
+        forget_mac("veth1").unwrap();
+        assert_eq!(ruleset(), "");
+        assert!(!mac_is_checked("veth0").unwrap());
     });
 }
