@@ -15,6 +15,7 @@
 //! # }
 //! ```
 
+mod cluster;
 pub mod config;
 pub mod containerd;
 pub mod libcni;
@@ -30,6 +31,7 @@ mod scene;
 mod seccomp;
 pub mod traffic;
 
+pub use cluster::{Cluster, LAN};
 pub use needs::Need;
 pub use node::Node;
 pub use observe::{Snapshot, Stats, Status};

@@ -6,10 +6,12 @@
 mod address;
 mod change;
 mod check;
+mod cluster;
 mod containerd;
 mod control;
 mod del;
 mod fast;
+mod keys;
 mod lab;
 mod lifecycle;
 mod modes;
@@ -31,6 +33,8 @@ fn main() -> ExitCode {
     wiring::register(&mut suite);
     address::register(&mut suite);
     lifecycle::register(&mut suite);
+    cluster::register(&mut suite);
+    keys::register(&mut suite);
     reach::register(&mut suite);
     fast::register(&mut suite);
     modes::register(&mut suite);

@@ -106,6 +106,13 @@ fn gateway(
     for ip in &addressing.ips {
         let Some(gateway) = ip.gateway else { continue };
         let Ok(wanted) = IpNetwork::new(gateway, ip.address.prefix()) else { continue };
+        // Before the address: the kernel joins its anycast address twice if forwarding comes between the address and
+        // the end of its duplicate address detection, and leaves it once (net/ipv6/addrconf.c).
+        let sysctl = if gateway.is_ipv4() { Sysctl::Ipv4Forwarding } else { Sysctl::Ipv6Forwarding };
+        let set = Step::SetSysctl { side: Side::Node, sysctl, value: "1".into() };
+        if !steps.contains(&set) {
+            steps.push(set);
+        }
         if !present.contains(&wanted) {
             if let Some(why) = observed.no_ipv6.filter(|_| wanted.is_ipv6()) {
                 return Err(PlanError::NoIpv6 { bridge: link(), wanted, why });
@@ -122,11 +129,6 @@ fn gateway(
                 address: wanted,
                 detect_duplicates: false,
             });
-        }
-        let sysctl = if gateway.is_ipv4() { Sysctl::Ipv4Forwarding } else { Sysctl::Ipv6Forwarding };
-        let set = Step::SetSysctl { side: Side::Node, sysctl, value: "1".into() };
-        if !steps.contains(&set) {
-            steps.push(set);
         }
     }
     Ok(())

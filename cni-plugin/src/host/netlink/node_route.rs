@@ -111,3 +111,51 @@ fn gateway(route: &RouteMessage) -> Option<IpAddr> {
 fn invalid(object: String) -> HostError {
     HostError::new("add route", object, std::io::Error::from(std::io::ErrorKind::InvalidInput))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{process::Command, rc::Rc, thread};
+
+    use nix::sched::{CloneFlags, unshare};
+    use tokio::runtime::Builder;
+
+    use super::*;
+
+    fn ip(line: &str) -> String {
+        let output = Command::new("ip").args(line.split(' ')).output().unwrap();
+        assert!(output.status.success(), "{line}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    #[test]
+    fn all_of_ours_go_and_no_others() {
+        if !nix::unistd::geteuid().is_root() {
+            eprintln!("skipped: needs root to make a network namespace");
+            return;
+        }
+        let test = thread::spawn(|| {
+            unshare(CloneFlags::CLONE_NEWNET).unwrap();
+            for line in [
+                "link add lan type bridge",
+                "link set lan up",
+                "address add 192.0.2.1/24 dev lan",
+                "address add 2001:db8::1/64 dev lan nodad",
+                "route add 10.9.0.0/24 via 192.0.2.9",
+            ] {
+                ip(line);
+            }
+            let runtime = Builder::new_current_thread().enable_io().build().unwrap();
+            let netlink = Netlink::connect(Rc::new(runtime)).unwrap();
+            let routes = [("10.2.0.0/24", "192.0.2.2"), ("fd00:2::/64", "2001:db8::2")]
+                .map(|(pods, via)| NodeRoute { pods: pods.parse().unwrap(), via: via.parse().unwrap() });
+            assert!(routes.iter().all(|route| netlink.add_node_route(route).unwrap()));
+            assert!(routes.iter().all(|route| !netlink.add_node_route(route).unwrap()), "twice is once");
+            assert_eq!(netlink.devices_towards(&routes).unwrap(), ["lan"]);
+            netlink.remove_node_routes().unwrap();
+            assert!(!ip("-4 route show").contains("10.2.0.0") && ip("-4 route show").contains("10.9.0.0"));
+            assert!(!ip("-6 route show").contains("fd00:2::") && ip("-6 route show").contains("2001:db8::"));
+            netlink.remove_node_route(&routes[0]).unwrap();
+        });
+        test.join().unwrap();
+    }
+}
