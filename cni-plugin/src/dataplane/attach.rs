@@ -52,24 +52,24 @@ pub(super) fn pod(
 ) -> Result<(), DataplaneError> {
     let programs = [Program::Ingress, Program::EgressPod];
     match how {
-        Attach::Auto | Attach::Clsact => clsact(pins, host, veth, &programs),
+        Attach::Auto | Attach::Clsact => clsact(pins, host, veth, &programs).map(drop),
         Attach::Tcx => programs.into_iter().try_for_each(|program| tcx(pins, veth, program)),
     }
 }
 
-/// Adds our filters, and the qdisc they need; that they are there is fine.
+/// Adds our filters, and the qdisc they need; that they are there is fine. Returns whether the qdisc was not.
 pub(super) fn clsact(
     pins: &Pins,
     host: &LinuxHost,
     device: Device<'_>,
     programs: &[Program],
-) -> Result<(), DataplaneError> {
-    host.node().add_clsact(device.name, device.index)?;
+) -> Result<bool, DataplaneError> {
+    let added = host.node().add_clsact(device.name, device.index)?;
     for &program in programs {
         let fd = program.open(pins)?;
         host.node().add_filter(place(device, program), fd.as_fd(), program.name())?;
     }
-    Ok(())
+    Ok(added)
 }
 
 /// Removes our filter of one hook; that it is gone is fine.

@@ -17,6 +17,7 @@ use super::{
     error::DataplaneError,
     load::Program,
     pins::Pins,
+    uplinks::CLSACT,
 };
 use crate::host::LinuxHost;
 
@@ -60,14 +61,13 @@ fn links(pins: &Pins, directory: &Path) -> Result<(), DataplaneError> {
     for path in entries.flatten().map(|entry| entry.path()) {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let program = Program::ALL.into_iter().find(|program| name.ends_with(program.name()));
-        let Some(program) = program else { continue };
-        match update(pins, program, &path) {
-            Ok(()) => {
-                let kept = pins.links().join(&name);
-                if kept != path {
-                    fs::rename(&path, &kept).map_err(|error| DataplaneError::pin("move", &path, error))?;
-                }
-            }
+        let updated = match program {
+            Some(program) => update(pins, program, &path),
+            None if name.starts_with(CLSACT) => Ok(()),
+            None => continue,
+        };
+        match updated {
+            Ok(()) => keep(&path, &pins.links().join(&name))?,
             // The device is gone: the link is a husk, and goes with its directory or now.
             Err(error) => {
                 log::debug!("{error}");
@@ -76,6 +76,13 @@ fn links(pins: &Pins, directory: &Path) -> Result<(), DataplaneError> {
         }
     }
     Ok(())
+}
+
+fn keep(path: &Path, kept: &Path) -> Result<(), DataplaneError> {
+    if kept == path {
+        return Ok(());
+    }
+    fs::rename(path, kept).map_err(|error| DataplaneError::pin("move", path, error))
 }
 
 fn update(pins: &Pins, program: Program, path: &PathBuf) -> Result<(), DataplaneError> {

@@ -4,9 +4,12 @@ use super::{
     attach::{self, Device},
     error::DataplaneError,
     load::Program,
-    pins::Pins,
+    pins::{Pins, make_directory},
 };
 use crate::{host::LinuxHost, plan::Side};
+
+/// How the name of a mark begins that says that the clsact qdisc of a device is ours.
+pub(super) const CLSACT: &str = "clsact-";
 
 const PROGRAMS: [Program; 2] = [Program::Ingress, Program::EgressOut];
 
@@ -36,7 +39,11 @@ pub(super) fn attach(
 /// TCX where the kernel has it (6.6): unlike the clsact qdisc it is not shared with anyone.
 fn one(pins: &Pins, host: &LinuxHost, uplink: Device<'_>) -> Result<(), DataplaneError> {
     if !attach::has_tcx(uplink) {
-        return attach::clsact(pins, host, uplink, &PROGRAMS);
+        if attach::clsact(pins, host, uplink, &PROGRAMS)? {
+            // The qdisc is ours to remove, which a directory among the links says: bpffs has no plain files.
+            make_directory(&pins.links().join(format!("{CLSACT}{}", uplink.index)))?;
+        }
+        return Ok(());
     }
     let missing = |program: &Program| !attach::is_on_tcx(pins, uplink, *program);
     if PROGRAMS.iter().any(missing) {
@@ -59,8 +66,15 @@ pub(super) fn detach(pins: &Pins, host: &LinuxHost) -> Vec<DataplaneError> {
         Err(error) => return vec![error.into()],
     };
     let devices = links.iter().map(|(name, link)| Device { name, index: link.index });
-    devices
-        .flat_map(|device| PROGRAMS.map(|program| attach::remove_clsact(host, device, program)))
-        .filter_map(Result::err)
-        .collect()
+    devices.filter_map(|device| one_off(pins, host, device).err()).collect()
+}
+
+fn one_off(pins: &Pins, host: &LinuxHost, device: Device<'_>) -> Result<(), DataplaneError> {
+    for program in PROGRAMS {
+        attach::remove_clsact(host, device, program)?;
+    }
+    if pins.links().join(format!("{CLSACT}{}", device.index)).exists() {
+        host.node().remove_unused_clsact(device.name, device.index)?;
+    }
+    Ok(())
 }
