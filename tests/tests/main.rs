@@ -10,6 +10,7 @@ mod cluster;
 mod containerd;
 mod control;
 mod del;
+mod differential;
 mod fast;
 mod keys;
 mod lab;
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
     lifecycle::register(&mut suite);
     cluster::register(&mut suite);
     keys::register(&mut suite);
+    differential::register(&mut suite);
     reach::register(&mut suite);
     fast::register(&mut suite);
     modes::register(&mut suite);

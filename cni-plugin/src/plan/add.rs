@@ -72,13 +72,13 @@ fn bridge(network: &Network, observed: &Observed, placement: &Placement, steps: 
     match &observed.bridge {
         None => {
             steps.push(Step::CreateBridge { name: link.clone(), mac: placement.bridge_mac });
-            // Its routes are ours to make, not a pod's (CVE-2020-10749).
-            let sysctl = Sysctl::AcceptRa(link.clone());
-            steps.push(Step::SetSysctl { side: Side::Node, sysctl, value: "0".into() });
         }
         // One that somebody else made may still follow its ports' MACs.
         Some(_) => steps.push(Step::PinMac { link: link.clone() }),
     }
+    // Its routes are ours to make, not a pod's (CVE-2020-10749).
+    let sysctl = Sysctl::AcceptRa(link.clone());
+    steps.push(Step::SetSysctl { side: Side::Node, sysctl, value: "0".into() });
     let present = observed.bridge.as_ref().map_or(0, |bridge| bridge.mtu);
     if let Some(mtu) = network.mtu.filter(|&mtu| mtu > present) {
         steps.push(Step::SetMtu { side: Side::Node, link: link.clone(), mtu });

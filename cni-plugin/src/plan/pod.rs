@@ -53,6 +53,8 @@ pub(super) fn pod(
 
 fn port(network: &Network, placement: &Placement, steps: &mut Vec<Step>) {
     let port = || placement.veth.clone();
+    let sysctl = Sysctl::AcceptRa(port());
+    steps.push(Step::SetSysctl { side: Side::Node, sysctl, value: "0".into() });
     if network.hairpin {
         steps.push(Step::SetHairpin { link: port() });
     }

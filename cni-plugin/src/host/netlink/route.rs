@@ -11,7 +11,9 @@ use rtnetlink::{
     RouteMessageBuilder,
     packet_route::{
         AddressFamily,
-        route::{RouteAddress, RouteAttribute, RouteMessage, RouteMetric, RouteScope, RouteType},
+        route::{
+            RouteAddress, RouteAttribute, RouteMessage, RouteMetric, RouteProtocol, RouteScope, RouteType,
+        },
     },
 };
 
@@ -77,7 +79,9 @@ impl Netlink {
         let mut message = RouteMessageBuilder::<IpAddr>::new()
             .destination_prefix(route.dst.network(), route.dst.prefix())
             .map_err(invalid)?
-            .output_interface(index);
+            .output_interface(index)
+            // As ip(8) and the reference mark routes that no daemon looks after.
+            .protocol(RouteProtocol::Boot);
         if let Some(gw) = route.gw {
             message = message.gateway(gw).map_err(invalid)?;
         } else {
