@@ -12,7 +12,10 @@ use crate::cni::types::Dns;
 pub enum ConfigError {
     /// Not JSON at all.
     #[error("standard input is not a JSON object: {0}")]
-    NotJson(serde_json::Error),
+    NotJson(#[from] serde_json::Error),
+    /// JSON, but a list or a number.
+    #[error("standard input is JSON, but not an object")]
+    NotAnObject,
     /// A key of the wrong JSON type.
     #[error("the network configuration's key {key:?} is wrong: {source}")]
     Type {
@@ -179,14 +182,13 @@ pub struct AttachmentRef {
 }
 
 impl NetConf {
-    /// Parses standard input.
-    pub(crate) fn parse(stdin: &[u8]) -> Result<(Self, Value), ConfigError> {
-        let value: Value = serde_json::from_slice(stdin).map_err(ConfigError::NotJson)?;
-        let conf = serde_path_to_error::deserialize(&value).map_err(|error| ConfigError::Type {
-            key: error.path().to_string(),
-            source: error.into_inner(),
-        })?;
-        Ok((conf, value))
+    /// Reads the types of the keys.
+    pub(crate) fn parse(raw: &Value) -> Result<Self, ConfigError> {
+        if !raw.is_object() {
+            return Err(ConfigError::NotAnObject);
+        }
+        serde_path_to_error::deserialize(raw)
+            .map_err(|error| ConfigError::Type { key: error.path().to_string(), source: error.into_inner() })
     }
 
     /// Keys that neither we nor the specification know: mistyped, most likely.

@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::{VerbError, del, lease};
 use crate::{
     cni::{
+        layout,
         request::{Attachment, Environment},
         types::{CniResult, Dns, Interface},
     },
@@ -43,7 +44,7 @@ pub(super) fn add(network: &Network, environment: &Environment) -> Result<Value,
     }
     let result = result?;
     log::info!("attached {} as {}", record.veth, describe(&record));
-    Ok(serde_json::to_value(result)?)
+    Ok(layout::encode(&result)?)
 }
 
 /// VLANs need a kernel that filters them on bridges; where it does not, nothing is touched.
@@ -161,13 +162,12 @@ fn result(
     dns: Dns,
     host: &LinuxHost,
 ) -> Result<CniResult, VerbError> {
-    let with_mtu = network.cni_version == "1.1.0";
     let interface = |side, name: &str| -> Result<Interface, VerbError> {
         let link = host.link(side, name)?;
         Ok(Interface {
             name: name.to_owned(),
             mac: link.as_ref().and_then(|link| link.mac).map(format_mac),
-            mtu: link.filter(|_| with_mtu).map(|link| link.mtu),
+            mtu: link.map(|link| link.mtu),
             sandbox: (side == Side::Pod).then(|| record.netns.to_string_lossy().into_owned()),
         })
     };

@@ -119,7 +119,7 @@ impl VerbError {
 impl ConfigError {
     pub(super) fn code(&self) -> Code {
         match self {
-            Self::NotJson(_) => Code::Decode,
+            Self::NotJson(_) | Self::NotAnObject => Code::Decode,
             Self::Version(_) => Code::IncompatibleVersion,
             Self::Unsupported { .. } => Code::UnsupportedField,
             Self::Type { .. } | Self::Value { .. } | Self::Ipam(_) => Code::InvalidConfig,

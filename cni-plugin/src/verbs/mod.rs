@@ -17,7 +17,7 @@ use crate::{
         request::{Environment, Verb},
         version,
     },
-    config::{LogConfig, NetConf, Network},
+    config::{ConfigError, LogConfig, NetConf, Network},
     logging,
 };
 
@@ -40,16 +40,19 @@ fn run(
     stdin: &[u8],
     version: &mut String,
 ) -> Result<Option<Value>, VerbError> {
+    // Read first only to know the version that errors, also those of the environment, are to be told in.
+    let raw: Result<Value, _> = serde_json::from_slice(stdin);
+    let requested = raw.as_ref().ok().filter(|raw| raw.is_object()).map(version_of);
+    if let Some(requested) = requested {
+        *version = requested.to_owned();
+    }
     let environment = Environment::read(variable)?;
     if environment.verb == Verb::Version {
-        let requested: Option<Value> = serde_json::from_slice(stdin).ok();
-        let requested = requested.as_ref().and_then(|conf| conf.get("cniVersion")?.as_str());
-        return Ok(Some(version::version_result(requested)));
+        let stated = raw.as_ref().ok().and_then(|raw| raw.get("cniVersion")?.as_str());
+        return Ok(Some(version::version_result(stated)));
     }
-    let (conf, raw) = NetConf::parse(stdin)?;
-    if let Some(asked) = conf.cni_version.as_deref() {
-        *version = asked.to_owned();
-    }
+    let raw = raw.map_err(ConfigError::from)?;
+    let conf = NetConf::parse(&raw)?;
     logging::start(&LogConfig::validate(&conf)?, &environment)?;
     for key in conf.unknown_keys() {
         log::warn!("the network configuration's key {key:?} is not known and has no effect");
@@ -65,6 +68,14 @@ fn run(
         Verb::Status => status::status(&network).map(|()| None),
         Verb::Check => Err(VerbError::NotImplemented(environment.verb)),
         Verb::Version => Ok(None),
+    }
+}
+
+/// The version a configuration is written in, if only its `cniVersion` is right.
+fn version_of(raw: &Value) -> &str {
+    match raw.get("cniVersion") {
+        None => version::UNSTATED,
+        Some(stated) => stated.as_str().unwrap_or(version::NEWEST),
     }
 }
 
