@@ -7,6 +7,7 @@ mod address;
 mod change;
 mod check;
 mod cluster;
+mod cni_check;
 mod containerd;
 mod control;
 mod del;
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
     change::register(&mut suite);
     control::register(&mut suite);
     del::register(&mut suite);
+    cni_check::register(&mut suite);
     parallel::register(&mut suite);
     protocol::register(&mut suite);
     containerd::register(&mut suite);

@@ -115,6 +115,8 @@ pub struct Network {
     pub ebpf: EbpfConfig,
     /// `cni.dev/valid-attachments`, for GC. A missing list is not an empty one.
     pub valid_attachments: Option<Vec<super::AttachmentRef>>,
+    /// `CNI_PATH`, where an executed IPAM plugin is found.
+    pub cni_path: Vec<PathBuf>,
     /// The configuration as received, for an executed IPAM plugin.
     pub raw: Value,
 }
@@ -168,6 +170,7 @@ impl Network {
             promiscuous: conf.promisc_mode,
             dns: conf.dns,
             valid_attachments: conf.valid_attachments,
+            cni_path: environment.path.clone(),
             raw,
         })
     }

@@ -8,8 +8,8 @@ fn validated(keys: Value) -> Result<Network, String> {
     let mut conf = json!({"cniVersion": "1.0.0", "name": "n1", "type": "ebpf-bridge"});
     conf.as_object_mut().unwrap().extend(keys.as_object().unwrap().clone());
     let environment = Environment::read(|name| (name == "CNI_COMMAND").then(|| "STATUS".into())).unwrap();
-    let (conf, raw) = NetConf::parse(conf.to_string().as_bytes()).map_err(|error| error.to_string())?;
-    Network::validate(conf, raw, &environment).map_err(|error| error.to_string())
+    let keys = NetConf::parse(&conf).map_err(|error| error.to_string())?;
+    Network::validate(keys, conf, &environment).map_err(|error| error.to_string())
 }
 
 #[test]

@@ -12,6 +12,7 @@ mod object;
 mod pins;
 mod replace;
 mod uplinks;
+mod verify;
 
 use std::path::Path;
 
@@ -24,6 +25,7 @@ pub use error::DataplaneError;
 pub use load::Program;
 pub use maps::Counters;
 pub use pins::Pins;
+pub use verify::missing;
 
 use crate::{config::EbpfConfig, host::LinuxHost};
 

@@ -11,7 +11,7 @@ use crate::{host::LinuxHost, plan::Side};
 /// How the name of a mark begins that says that the clsact qdisc of a device is ours.
 pub(super) const CLSACT: &str = "clsact-";
 
-const PROGRAMS: [Program; 2] = [Program::Ingress, Program::EgressOut];
+pub(super) const PROGRAMS: [Program; 2] = [Program::Ingress, Program::EgressOut];
 
 /// Attaches to every configured uplink, or to the devices that carry a default route.
 pub(super) fn attach(
@@ -19,11 +19,7 @@ pub(super) fn attach(
     configured: Option<&[String]>,
     host: &LinuxHost,
 ) -> Result<(), DataplaneError> {
-    let uplinks = match configured {
-        Some(names) => names.to_vec(),
-        None => host.default_uplinks()?,
-    };
-    for name in uplinks {
+    for name in names(configured, host)? {
         let Some(link) = host.link(Side::Node, &name)? else {
             return Err(DataplaneError::NoSuchUplink(name));
         };
@@ -34,6 +30,14 @@ pub(super) fn attach(
         one(pins, host, Device { name: &name, index: link.index })?;
     }
     Ok(())
+}
+
+/// Names of the uplinks: those configured, or the devices that carry a default route.
+pub(super) fn names(configured: Option<&[String]>, host: &LinuxHost) -> Result<Vec<String>, DataplaneError> {
+    match configured {
+        Some(names) => Ok(names.to_vec()),
+        None => Ok(host.default_uplinks()?),
+    }
 }
 
 /// TCX where the kernel has it (6.6): unlike the clsact qdisc it is not shared with anyone.

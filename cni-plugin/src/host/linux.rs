@@ -14,6 +14,7 @@ use super::{
     nft, sysctl,
 };
 use crate::{
+    cni::types::Route,
     config::MasqueradeBackend,
     plan::{Bridge, Observed, Side, Step, Sysctl},
 };
@@ -51,6 +52,16 @@ impl LinuxHost {
         self.netlink(side)?.link(name)
     }
 
+    /// The addresses of a link.
+    pub(super) fn addresses(&self, side: Side, index: u32) -> Result<Vec<IpNetwork>, HostError> {
+        self.netlink(side)?.addresses(index)
+    }
+
+    /// The routes of one family through a link.
+    pub(super) fn routes(&self, side: Side, index: u32, v4: bool) -> Result<Vec<Route>, HostError> {
+        self.netlink(side)?.routes(index, v4)
+    }
+
     /// Names of the devices that carry a default route.
     pub fn default_uplinks(&self) -> Result<Vec<String>, HostError> {
         let indices = self.node.default_route_links()?;
@@ -77,7 +88,7 @@ impl LinuxHost {
     }
 
     /// Runs `work` in the namespace of a side.
-    fn within<T>(
+    pub(super) fn within<T>(
         &self,
         side: Side,
         work: impl FnOnce() -> io::Result<T>,

@@ -10,6 +10,7 @@ mod netlink;
 mod netns;
 pub mod nft;
 pub mod sysctl;
+mod verify;
 pub mod vlan_probe;
 
 pub use error::HostError;

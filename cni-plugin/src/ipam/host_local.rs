@@ -124,6 +124,18 @@ impl HostLocal {
         freed.and(swept).and(tidied).map_err(IpamError::from)
     }
 
+    /// Those of `ips` that are not leased to `owner`.
+    pub fn not_leased(&self, owner: &Owner, ips: &[IpAddr]) -> Result<Vec<IpAddr>, IpamError> {
+        let Some(locked) = self.store.lock_existing()? else { return Ok(ips.to_vec()) };
+        let mut lost = Vec::new();
+        for &ip in ips {
+            if !locked.owner_of(ip)?.is_some_and(|holder| holder.covers(owner)) {
+                lost.push(ip);
+            }
+        }
+        Ok(lost)
+    }
+
     /// Frees every address whose owner is not in `valid`, and returns those addresses.
     pub fn retain(&self, valid: &[Owner]) -> Result<Vec<IpAddr>, IpamError> {
         let Some(locked) = self.store.lock_existing()? else { return Ok(Vec::new()) };

@@ -3,11 +3,13 @@
 
 mod add;
 mod addressing;
+mod check;
 mod observed;
 mod pod;
 mod step;
 
 pub use add::{Placement, PlanError, add, subnets};
 pub use addressing::{Addressing, complete, routes};
+pub use check::{Expectation, check, format_mac, lost};
 pub use observed::{Bridge, Observed, PodRoute};
 pub use step::{Side, Step, Sysctl};

@@ -43,6 +43,25 @@ pub enum Sysctl {
     ConntrackUnacknowledged,
 }
 
+impl fmt::Display for Sysctl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ipv4Forwarding => f.write_str("net.ipv4.ip_forward"),
+            Self::Ipv6Forwarding => f.write_str("net.ipv6.conf.all.forwarding"),
+            Self::AcceptRa(link) => write!(f, "net.ipv6.conf.{link}.accept_ra"),
+            Self::DisableIpv6(link) => write!(f, "net.ipv6.conf.{link}.disable_ipv6"),
+            Self::AcceptDad(link) => write!(f, "net.ipv6.conf.{link}.accept_dad"),
+            Self::ArpNotify(link) => write!(f, "net.ipv4.conf.{link}.arp_notify"),
+            Self::NdiscNotify(link) => write!(f, "net.ipv6.conf.{link}.ndisc_notify"),
+            Self::ConntrackLiberal => f.write_str("net.netfilter.nf_conntrack_tcp_be_liberal"),
+            Self::ConntrackEstablished => f.write_str("net.netfilter.nf_conntrack_tcp_timeout_established"),
+            Self::ConntrackUnacknowledged => {
+                f.write_str("net.netfilter.nf_conntrack_tcp_timeout_unacknowledged")
+            }
+        }
+    }
+}
+
 /// One change, and by its inverse one undo.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
@@ -215,6 +234,11 @@ pub enum Step {
 }
 
 impl Step {
+    /// True for what makes earlier steps take effect, and so is done again after further ones.
+    pub fn is_repeatable(&self) -> bool {
+        matches!(self, Self::SyncCarrier { .. } | Self::Announce { .. })
+    }
+
     /// True for what other attachments rely on as soon as they see it, so that only the last one out may undo it.
     pub fn is_shared(&self) -> bool {
         match self {

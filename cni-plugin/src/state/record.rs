@@ -4,8 +4,9 @@ use std::{net::IpAddr, path::PathBuf};
 
 use ipnetwork::IpNetwork;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use crate::cni::request::Attachment;
+use crate::cni::{request::Attachment, types::Route};
 
 /// Where an attachment's addresses came from, so that they can be given back when the configuration has
 /// changed since.
@@ -23,6 +24,8 @@ pub enum LeaseSource {
     Exec {
         /// Its name.
         plugin: String,
+        /// The `ipam` object it leased by.
+        ipam: Value,
     },
 }
 
@@ -44,6 +47,9 @@ pub struct Record {
     pub veth: String,
     /// Addresses; empty until leased.
     pub addresses: Vec<IpNetwork>,
+    /// Routes made in the pod.
+    #[serde(default)]
+    pub routes: Vec<Route>,
     /// See [`LeaseSource`].
     pub lease: LeaseSource,
     /// Mount point of the BPF file system, if programs may have been pinned there.

@@ -9,6 +9,7 @@ fn record(network: &str, id: &str) -> Record {
         bridge: "br0".into(),
         veth: "veth0".into(),
         addresses: vec!["10.1.0.2/24".parse().unwrap()],
+        routes: Vec::new(),
         lease: LeaseSource::HostLocal { data_dir: "/var/lib/cni/networks".into() },
         bpffs: None,
         iptables: false,

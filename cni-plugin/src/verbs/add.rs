@@ -16,11 +16,11 @@ use crate::{
         request::{Attachment, Environment},
         types::{CniResult, Dns, Interface},
     },
-    config::{ConfigError, EbpfConfig, MasqueradeBackend, Mode, Network},
+    config::{ConfigError, EbpfConfig, Ipam, MasqueradeBackend, Mode, Network},
     dataplane,
     host::{Host, HostError, Journal, LinuxHost, Netns, vlan_probe},
-    plan::{self, Addressing, Placement, Side, Step},
-    state::{Record, Records, STATE_DIR},
+    plan::{self, Addressing, Observed, Placement, Side, Step},
+    state::{LeaseSource, Record, Records, STATE_DIR},
 };
 
 /// Serves an ADD and returns its result.
@@ -34,7 +34,7 @@ pub(super) fn add(network: &Network, environment: &Environment) -> Result<Value,
     }
     ask_for_vlans(network)?;
     let mut record = begin(network, attachment, netns, environment);
-    take_over(&records, &mut record, &mut host)?;
+    take_over(network, &records, &mut record, &mut host)?;
     records.write(&record)?;
     let mut journal = Journal::default();
     let result = wire(network, &records, &mut record, &mut host, &mut journal);
@@ -72,7 +72,8 @@ fn begin(network: &Network, attachment: &Attachment, netns: &Path, environment: 
         bridge: network.bridge.clone(),
         veth: del::veth_name(&network.name, attachment),
         addresses: Vec::new(),
-        lease: lease::source(&network.ipam),
+        routes: Vec::new(),
+        lease: lease::source(network),
         bpffs: (network.ebpf.mode != Mode::Off).then(|| network.ebpf.bpffs.clone()),
         iptables: network.ip_masq && network.masquerade_backend == MasqueradeBackend::Iptables,
         not_accelerated: None,
@@ -83,7 +84,12 @@ fn begin(network: &Network, attachment: &Attachment, netns: &Path, environment: 
 
 /// An earlier ADD of the same attachment was cut short, or its namespace is gone without a DEL: this one gets
 /// its addresses, and what is left of its link goes. One that is alive is left alone.
-fn take_over(records: &Records, record: &mut Record, host: &mut LinuxHost) -> Result<(), VerbError> {
+fn take_over(
+    network: &Network,
+    records: &Records,
+    record: &mut Record,
+    host: &mut LinuxHost,
+) -> Result<(), VerbError> {
     let Some(before) = records.read(&record.network, &record.attachment())? else { return Ok(()) };
     if before.netns != record.netns
         && let Ok(netns) = Netns::open(&before.netns)
@@ -91,7 +97,12 @@ fn take_over(records: &Records, record: &mut Record, host: &mut LinuxHost) -> Re
     {
         return Err(VerbError::Exists { ifname: before.ifname });
     }
-    host.apply(&Step::DeleteLink { name: before.veth })?;
+    host.apply(&Step::DeleteLink { name: before.veth.clone() })?;
+    if matches!(before.lease, LeaseSource::Exec { .. })
+        && let Err(error) = lease::release(network, &before.attachment(), Some(&before))
+    {
+        log::warn!("the addresses of the earlier ADD could not be given back: {error}");
+    }
     record.addresses = before.addresses;
     Ok(())
 }
@@ -105,21 +116,47 @@ fn wire(
     journal: &mut Journal,
 ) -> Result<CniResult, VerbError> {
     let observed = host.observe(&network.bridge)?;
-    let before = record.ips();
-    let (leased, dns) = lease::acquire(network, &record.attachment(), &before, records)?;
-    let addressing = plan::complete(network, &observed, leased);
-    record.addresses = addressing.ips.iter().map(|ip| ip.address).collect();
-    records.write(record)?;
     let placement = Placement {
         veth: record.veth.clone(),
         ifname: record.ifname.clone(),
         bridge_mac: random_mac().map_err(|error| HostError::new("read", "/dev/urandom", error))?,
     };
-    let steps = plan::add(network, &observed, &placement, &addressing)?;
+    let mut done = Vec::new();
+    if let Ipam::Exec { .. } = network.ipam {
+        // An IPAM plugin such as dhcp asks through the pod's link, so that comes first.
+        done = plan::add(network, &observed, &placement, &Addressing::default())?;
+        journal.run(host, &done)?;
+    }
+    let (addressing, dns) = lease(network, &observed, records, record)?;
+    let mut steps = plan::add(network, &observed, &placement, &addressing)?;
+    steps.retain(|step| step.is_repeatable() || !done.contains(step));
     journal.run(host, &steps)?;
     accelerate(network, record, host)?;
     records.write(record)?;
     result(network, record, &addressing, dns, host)
+}
+
+/// Leases the addresses and notes them in the record.
+fn lease(
+    network: &Network,
+    observed: &Observed,
+    records: &Records,
+    record: &mut Record,
+) -> Result<(Addressing, Dns), VerbError> {
+    let before = record.ips();
+    let leased = lease::acquire(network, &record.attachment(), &before, records);
+    if let Err(VerbError::Delegate(error)) = &leased
+        && error.left_nothing()
+    {
+        // Nothing to give back: a DEL would only be refused like the ADD was.
+        record.lease = LeaseSource::None;
+    }
+    let (leased, dns) = leased?;
+    let addressing = plan::complete(network, observed, leased);
+    record.addresses = addressing.ips.iter().map(|ip| ip.address).collect();
+    record.routes = addressing.routes.clone();
+    records.write(record)?;
+    Ok((addressing, dns))
 }
 
 /// Attaches the programs, or notes why not. Only `required` makes that a failure.
@@ -166,7 +203,7 @@ fn result(
         let link = host.link(side, name)?;
         Ok(Interface {
             name: name.to_owned(),
-            mac: link.as_ref().and_then(|link| link.mac).map(format_mac),
+            mac: link.as_ref().and_then(|link| link.mac).map(plan::format_mac),
             mtu: link.map(|link| link.mtu),
             sandbox: (side == Side::Pod).then(|| record.netns.to_string_lossy().into_owned()),
         })
@@ -210,10 +247,6 @@ fn random_mac() -> io::Result<[u8; 6]> {
     // Unicast, locally administered (IEEE 802, section 8.4).
     mac[0] = mac[0] & 0xfc | 0x02;
     Ok(mac)
-}
-
-fn format_mac(mac: [u8; 6]) -> String {
-    mac.map(|byte| format!("{byte:02x}")).join(":")
 }
 
 fn describe(record: &Record) -> String {

@@ -4,6 +4,7 @@ use std::{io, path::PathBuf};
 
 use crate::{
     cni::{
+        delegate::DelegateError,
         error::Code,
         request::{RequestError, Verb},
     },
@@ -35,9 +36,6 @@ pub enum VerbError {
         /// The version.
         version: String,
     },
-    /// Not there yet.
-    #[error("CNI_COMMAND is {:?}, which is not implemented yet", .0.name())]
-    NotImplemented(Verb),
     /// The namespace cannot be used.
     #[error(transparent)]
     Netns(#[from] NetnsError),
@@ -53,12 +51,35 @@ pub enum VerbError {
     /// The built-in IPAM failed.
     #[error(transparent)]
     Ipam(#[from] IpamError),
-    /// Another IPAM type was asked for.
-    #[error("ipam.type is {plugin:?}; this version supports only host-local")]
-    NoIpamPlugin {
-        /// The type.
+    /// An executed IPAM plugin failed.
+    #[error(transparent)]
+    Delegate(#[from] DelegateError),
+    /// An executed IPAM plugin leased what we do not understand.
+    #[error("the IPAM plugin {plugin:?} answered with a result that is wrong: {source}")]
+    Answer {
+        /// Its name.
         plugin: String,
+        /// What is wrong.
+        source: serde_json::Error,
     },
+    /// CHECK without the result of the ADD.
+    #[error(
+        "the network configuration's key \"prevResult\" is missing; CHECK compares with the result of the ADD"
+    )]
+    NoPreviousResult,
+    /// CHECK of what is not there.
+    #[error("container {container_id} has no attachment {ifname} to network {network} on this node")]
+    NotAttached {
+        /// The network.
+        network: String,
+        /// The container.
+        container_id: String,
+        /// The interface.
+        ifname: String,
+    },
+    /// CHECK found something missing or changed.
+    #[error("not as ADD left it: {}", .0.join("; "))]
+    Differs(Vec<String>),
     /// The kernel refused.
     #[error(transparent)]
     Host(#[from] HostError),

@@ -1,8 +1,8 @@
 //! GC: remove what belongs to no valid attachment of the network.
 
-use super::{VerbError, del};
+use super::{VerbError, del, lease};
 use crate::{
-    cni::request::Attachment,
+    cni::request::{Attachment, Verb},
     config::{Ipam, Network},
     host::LinuxHost,
     ipam::{HostLocal, Owner},
@@ -37,5 +37,6 @@ pub(super) fn gc(network: &Network) -> Result<(), VerbError> {
             Err(error) => errors.push(error.into()),
         }
     }
+    errors.extend(lease::forward(network, Verb::Gc).err());
     VerbError::all(errors)
 }

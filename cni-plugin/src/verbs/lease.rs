@@ -1,11 +1,19 @@
 //! Addresses for an attachment: leased from wherever the configuration says, given back to wherever the
-//! record says.
+//! record says, and verified where CHECK asks.
 
 use std::net::IpAddr;
 
+use serde_json::Value;
+
 use super::VerbError;
 use crate::{
-    cni::{error::Code, request::Attachment, types::Dns},
+    cni::{
+        delegate,
+        error::Code,
+        layout,
+        request::{Attachment, Verb},
+        types::Dns,
+    },
     config::{Ipam, Network},
     ipam::{HostLocal, HostLocalConfig, IpamError, Owner},
     plan::Addressing,
@@ -13,11 +21,13 @@ use crate::{
 };
 
 /// What the record keeps of where addresses come from.
-pub(super) fn source(ipam: &Ipam) -> LeaseSource {
-    match ipam {
+pub(super) fn source(network: &Network) -> LeaseSource {
+    match &network.ipam {
         Ipam::None => LeaseSource::None,
         Ipam::HostLocal(config) => LeaseSource::HostLocal { data_dir: config.data_dir.clone() },
-        Ipam::Exec { plugin } => LeaseSource::Exec { plugin: plugin.clone() },
+        Ipam::Exec { plugin } => {
+            LeaseSource::Exec { plugin: plugin.clone(), ipam: network.raw["ipam"].clone() }
+        }
     }
 }
 
@@ -37,7 +47,48 @@ pub(super) fn acquire(
             let lease = ipam.allocate(&owner, before, &network.requested_ips, &gone)?;
             Ok((Addressing { ips: lease.ips, routes: lease.routes }, lease.dns))
         }
-        Ipam::Exec { plugin } => Err(VerbError::NoIpamPlugin { plugin: plugin.clone() }),
+        Ipam::Exec { plugin } => delegated(network, plugin),
+    }
+}
+
+/// Leases from an executed plugin. Its answer may be null, and lack everything but what it leased.
+fn delegated(network: &Network, plugin: &str) -> Result<(Addressing, Dns), VerbError> {
+    let answer = execute(network, plugin, Verb::Add)?.unwrap_or_default();
+    let result =
+        layout::decode(&answer).map_err(|source| VerbError::Answer { plugin: plugin.to_owned(), source })?;
+    if result.ips.is_empty() {
+        log::warn!("the IPAM plugin {plugin} leased no address");
+    }
+    let mut ips = result.ips;
+    ips.iter_mut().for_each(|ip| ip.interface = None);
+    Ok((Addressing { ips, routes: result.routes }, result.dns))
+}
+
+/// Executes an IPAM plugin with the configuration as it was received.
+fn execute(network: &Network, plugin: &str, verb: Verb) -> Result<Option<Value>, VerbError> {
+    let stdin = serde_json::to_vec(&network.raw)?;
+    Ok(delegate::run(plugin, &network.cni_path, verb, &[], &stdin)?)
+}
+
+/// Passes a verb that has no answer on to an executed plugin; the built-in one is served by the verbs themselves.
+pub(super) fn forward(network: &Network, verb: Verb) -> Result<(), VerbError> {
+    match &network.ipam {
+        Ipam::Exec { plugin } => execute(network, plugin, verb).map(drop),
+        Ipam::None | Ipam::HostLocal(_) => Ok(()),
+    }
+}
+
+/// What is wrong with the leases of an attachment, in words.
+pub(super) fn check(network: &Network, record: &Record) -> Result<Vec<String>, VerbError> {
+    match (&network.ipam, &record.lease) {
+        (Ipam::Exec { .. }, _) => forward(network, Verb::Check).map(|()| Vec::new()),
+        (_, LeaseSource::HostLocal { data_dir }) => {
+            let owner = Owner::new(&record.container_id, &record.ifname);
+            let ipam = HostLocal::unconfigured(&network.name, data_dir)?;
+            let lost = ipam.not_leased(&owner, &record.ips())?;
+            Ok(lost.iter().map(|ip| format!("{ip} is not leased to {owner}")).collect())
+        }
+        _ => Ok(Vec::new()),
     }
 }
 
@@ -53,7 +104,7 @@ pub(super) fn release(
     attachment: &Attachment,
     record: Option<&Record>,
 ) -> Result<(), VerbError> {
-    let source = record.map_or_else(|| source(&network.ipam), |record| record.lease.clone());
+    let source = record.map_or_else(|| source(network), |record| record.lease.clone());
     match source {
         LeaseSource::None => Ok(()),
         LeaseSource::HostLocal { data_dir } => {
@@ -67,7 +118,16 @@ pub(super) fn release(
             let hint = record.map(Record::ips).unwrap_or_default();
             Ok(ipam.release(&owner, &hint)?)
         }
-        LeaseSource::Exec { plugin } => Err(VerbError::NoIpamPlugin { plugin }),
+        LeaseSource::Exec { plugin, ipam } => {
+            // As it was leased, whatever the configuration says now; and for a GC, in whose environment there is
+            // no attachment.
+            let mut config = network.raw.clone();
+            config["ipam"] = ipam;
+            let changes =
+                [("CNI_CONTAINERID", &*attachment.container_id), ("CNI_IFNAME", &*attachment.ifname)];
+            let stdin = serde_json::to_vec(&config)?;
+            Ok(delegate::run(&plugin, &network.cni_path, Verb::Del, &changes, &stdin).map(drop)?)
+        }
     }
 }
 

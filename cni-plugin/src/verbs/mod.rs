@@ -1,6 +1,7 @@
 //! The CNI verbs, each a story of its own.
 
 mod add;
+mod check;
 mod del;
 mod error;
 mod gc;
@@ -13,6 +14,7 @@ use serde_json::Value;
 
 use crate::{
     cni::{
+        delegate::DelegateError,
         error::{CniError, Code},
         request::{Environment, Verb},
         version,
@@ -30,8 +32,15 @@ pub fn serve(variable: impl Fn(&str) -> Option<String>, stdin: &[u8]) -> Answer 
     let mut version = version::NEWEST.to_owned();
     run(variable, stdin, &mut version).map_err(|error| {
         log::error!("{error:#}");
-        let details = format!("call {call}; see the log lines with this id");
-        CniError { cni_version: version, code: error.code() as u32, msg: error.to_string(), details }
+        let mut details = format!("call {call}; see the log lines with this id");
+        let mut code = error.code() as u32;
+        if let VerbError::Delegate(DelegateError::Refused { plugin, code: theirs, details: more, .. }) =
+            &error
+        {
+            code = *theirs;
+            details = format!("from the IPAM plugin {plugin}: {more}; {details}");
+        }
+        CniError { cni_version: version, code, msg: error.to_string(), details }
     })
 }
 
@@ -66,7 +75,7 @@ fn run(
         Verb::Del => del::del(&network, &environment).map(|()| None),
         Verb::Gc => gc::gc(&network).map(|()| None),
         Verb::Status => status::status(&network).map(|()| None),
-        Verb::Check => Err(VerbError::NotImplemented(environment.verb)),
+        Verb::Check => check::check(&network, &environment).map(|()| None),
         Verb::Version => Ok(None),
     }
 }
@@ -86,11 +95,13 @@ impl VerbError {
             Self::Request(_) | Self::Missing(_) => Code::InvalidEnvironment,
             Self::Config(error) => error.code(),
             Self::NoSuchVerb { .. } => Code::IncompatibleVersion,
-            Self::NotImplemented(_) => Code::InvalidEnvironment,
             Self::Netns(error) => error.code(),
             Self::Exists { .. } | Self::Conflict(_) => Code::InvalidConfig,
             Self::Ipam(error) => lease::code(error),
-            Self::NoIpamPlugin { .. } => Code::Ipam,
+            Self::Delegate(_) | Self::Answer { .. } => Code::Ipam,
+            Self::NoPreviousResult => Code::InvalidConfig,
+            Self::NotAttached { .. } => Code::UnknownContainer,
+            Self::Differs(_) => Code::CheckFailed,
             Self::Host(_) | Self::Masquerade(_) | Self::Iptables(_) => Code::Kernel,
             Self::Ebpf(_) | Self::TearDown(_) => Code::Ebpf,
             Self::Full { .. } => Code::NotAvailable,

@@ -56,16 +56,37 @@ impl Netlink {
         Ok(found)
     }
 
+    /// True if the main table has a route to exactly this network.
+    pub fn has_route_to(&self, dst: IpNetwork) -> Result<bool, HostError> {
+        let routes = self.routes_of(dst.is_ipv4())?;
+        Ok(routes.iter().any(|route| destination(route) == Some(dst)))
+    }
+
+    /// The unicast routes of one family through a link, in all tables.
+    pub fn routes(&self, index: u32, v4: bool) -> Result<Vec<Route>, HostError> {
+        let messages = self.unicast_routes(v4)?;
+        let through = |message: &&RouteMessage| {
+            message.attributes.iter().flat_map(devices).any(|device| device == index)
+        };
+        Ok(messages.iter().filter(through).filter_map(describe).collect())
+    }
+
     /// Unicast routes of the main table, of one family.
     pub(super) fn routes_of(&self, v4: bool) -> Result<Vec<RouteMessage>, HostError> {
-        let message = if v4 {
+        let mut routes = self.unicast_routes(v4)?;
+        routes.retain(|route| table(route) == MAIN);
+        Ok(routes)
+    }
+
+    fn unicast_routes(&self, v4: bool) -> Result<Vec<RouteMessage>, HostError> {
+        let request = if v4 {
             RouteMessageBuilder::<Ipv4Addr>::new().build()
         } else {
             RouteMessageBuilder::<Ipv6Addr>::new().build()
         };
-        let routes = self.all(self.handle.route().get(message).execute());
+        let routes = self.all(self.handle.route().get(request).execute());
         let mut routes = routes.map_err(|error| failed("list", "routes", error))?;
-        routes.retain(|route| route.header.kind == RouteType::Unicast && table(route) == MAIN);
+        routes.retain(|route| route.header.kind == RouteType::Unicast);
         Ok(routes)
     }
 
@@ -146,5 +167,31 @@ pub(super) fn devices(attribute: &RouteAttribute) -> Vec<u32> {
         RouteAttribute::Oif(index) => vec![*index],
         RouteAttribute::MultiPath(hops) => hops.iter().map(|hop| hop.interface_index).collect(),
         _ => Vec::new(),
+    }
+}
+
+fn describe(message: &RouteMessage) -> Option<Route> {
+    let mut route = Route::to(destination(message)?);
+    route.table = Some(table(message));
+    route.priority = Some(priority(message));
+    for attribute in &message.attributes {
+        match attribute {
+            RouteAttribute::Gateway(address) => route.gw = ip(address),
+            RouteAttribute::Metrics(metrics) => metrics.iter().for_each(|metric| match metric {
+                RouteMetric::Mtu(mtu) => route.mtu = Some(*mtu),
+                RouteMetric::Advmss(advmss) => route.advmss = Some(*advmss),
+                _ => {}
+            }),
+            _ => {}
+        }
+    }
+    Some(route)
+}
+
+fn ip(address: &RouteAddress) -> Option<IpAddr> {
+    match address {
+        RouteAddress::Inet(address) => Some((*address).into()),
+        RouteAddress::Inet6(address) => Some((*address).into()),
+        _ => None,
     }
 }
