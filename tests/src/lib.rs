@@ -18,6 +18,7 @@
 mod cluster;
 pub mod config;
 pub mod containerd;
+mod family;
 pub mod libcni;
 mod mounts;
 mod needs;
@@ -32,6 +33,7 @@ mod seccomp;
 pub mod traffic;
 
 pub use cluster::{Cluster, LAN};
+pub use family::Family;
 pub use needs::Need;
 pub use node::Node;
 pub use observe::{Snapshot, Stats, Status};

@@ -18,8 +18,11 @@ mod lab;
 mod lifecycle;
 mod modes;
 mod parallel;
+mod policy;
 mod protocol;
 mod reach;
+mod rules;
+mod services;
 mod suite;
 mod wiring;
 
@@ -43,6 +46,8 @@ fn main() -> ExitCode {
     modes::register(&mut suite);
     change::register(&mut suite);
     control::register(&mut suite);
+    policy::register(&mut suite);
+    services::register(&mut suite);
     del::register(&mut suite);
     cni_check::register(&mut suite);
     parallel::register(&mut suite);

@@ -1,11 +1,13 @@
 //! Traffic between places, by sockets made inside them; no tool of the machine takes part.
 
 mod advert;
+mod service;
 mod steady;
 mod tcp;
 mod udp;
 
 pub use advert::advertise;
+pub use service::{Answer, Service, ask_tcp, ask_udp};
 pub use steady::{Report, Steady};
 pub use tcp::{Transfer, download, round_trips, upload};
 pub use udp::{Echo, echo, echo_whole};
