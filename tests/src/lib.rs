@@ -15,6 +15,7 @@
 //! # }
 //! ```
 
+mod beyond;
 mod cluster;
 pub mod config;
 pub mod containerd;
@@ -32,6 +33,7 @@ mod scene;
 mod seccomp;
 pub mod traffic;
 
+pub use beyond::Beyond;
 pub use cluster::{Cluster, LAN};
 pub use family::Family;
 pub use needs::Need;

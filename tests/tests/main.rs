@@ -4,6 +4,7 @@
 //! reason in its printed name.
 
 mod address;
+mod chained;
 mod change;
 mod check;
 mod cluster;
@@ -18,6 +19,7 @@ mod lab;
 mod lifecycle;
 mod modes;
 mod parallel;
+mod path;
 mod policy;
 mod protocol;
 mod reach;
@@ -48,6 +50,8 @@ fn main() -> ExitCode {
     control::register(&mut suite);
     policy::register(&mut suite);
     services::register(&mut suite);
+    chained::register(&mut suite);
+    path::register(&mut suite);
     del::register(&mut suite);
     cni_check::register(&mut suite);
     parallel::register(&mut suite);

@@ -1,12 +1,18 @@
 //! Traffic between places, by sockets made inside them; no tool of the machine takes part.
 
 mod advert;
+mod capture;
+mod forged;
+mod probe;
 mod service;
 mod steady;
 mod tcp;
 mod udp;
 
 pub use advert::advertise;
+pub use capture::{Capture, Frame};
+pub use forged::Segment;
+pub use probe::{Outcome, Prober};
 pub use service::{Answer, Service, ask_tcp, ask_udp};
 pub use steady::{Report, Steady};
 pub use tcp::{Transfer, download, round_trips, upload};
