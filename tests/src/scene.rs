@@ -135,9 +135,15 @@ impl Scene {
         let pod = self.node.pod(name)?;
         let container = arguments(Container::of(&pod));
         let result = self.runtime.add(&self.node, &container).with_context(|| format!("ADD of {name}"))?;
+        self.adopt(pod, container, result)?;
+        self.pods.last().context("the pod just wired")
+    }
+
+    /// Takes in a pod that the test has wired itself.
+    pub fn adopt(&mut self, pod: Pod, container: Container, result: AddResult) -> Result<()> {
         let address = result.address()?;
         self.pods.push(WiredPod { pod, container, result, address });
-        self.pods.last().context("the pod just wired")
+        Ok(())
     }
 
     /// DEL of every pod; their namespaces stay.

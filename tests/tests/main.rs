@@ -14,6 +14,8 @@ mod control;
 mod del;
 mod differential;
 mod fast;
+mod identity;
+mod idle;
 mod keys;
 mod lab;
 mod lifecycle;
@@ -52,6 +54,8 @@ fn main() -> ExitCode {
     services::register(&mut suite);
     chained::register(&mut suite);
     path::register(&mut suite);
+    idle::register(&mut suite);
+    identity::register(&mut suite);
     del::register(&mut suite);
     cni_check::register(&mut suite);
     parallel::register(&mut suite);
