@@ -4,6 +4,7 @@
 //! reason in its printed name.
 
 mod address;
+mod chain;
 mod chained;
 mod change;
 mod check;
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
     cluster::register(&mut suite);
     keys::register(&mut suite);
     differential::register(&mut suite);
+    chain::register(&mut suite);
     reach::register(&mut suite);
     fast::register(&mut suite);
     modes::register(&mut suite);
