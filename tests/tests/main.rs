@@ -4,12 +4,12 @@
 //! reason in its printed name.
 
 mod address;
-mod chain;
 mod chained;
 mod change;
 mod check;
 mod cluster;
 mod cni_check;
+mod conflist;
 mod containerd;
 mod control;
 mod del;
@@ -46,7 +46,7 @@ fn main() -> ExitCode {
     cluster::register(&mut suite);
     keys::register(&mut suite);
     differential::register(&mut suite);
-    chain::register(&mut suite);
+    conflist::register(&mut suite);
     reach::register(&mut suite);
     fast::register(&mut suite);
     modes::register(&mut suite);

@@ -54,15 +54,15 @@ fn ours(variant: Variant) -> Conflist {
 }
 
 /// A node on which bridged packets meet iptables, and nothing is forwarded that no rule allows.
-fn forwards_nothing() -> Result<Node> {
-    let node = Node::new()?;
+fn forwards_nothing(variant: Variant) -> Result<Node> {
+    let node = variant.node()?;
     node.set_sysctl("net.bridge.bridge-nf-call-iptables", "1")?;
     node.call("iptables -P FORWARD DROP")?;
     Ok(node)
 }
 
 fn firewall(variant: Variant) -> Result<()> {
-    let mut closed = Scene::new(forwards_nothing()?, ours(variant));
+    let mut closed = Scene::new(forwards_nothing(variant)?, ours(variant));
     closed.wire("pod1")?;
     closed.wire("pod2")?;
     ensure!(
@@ -70,7 +70,7 @@ fn firewall(variant: Variant) -> Result<()> {
         "not closed"
     );
 
-    let mut scene = Scene::new(forwards_nothing()?, ours(variant).then(json!({"type": "firewall"})));
+    let mut scene = Scene::new(forwards_nothing(variant)?, ours(variant).then(json!({"type": "firewall"})));
     scene.wire("pod1")?;
     scene.wire("pod2")?;
     let (pods, outside) = (&scene.pods, scene.node.outside());
@@ -86,7 +86,7 @@ fn listening(pod: &Pod) -> Result<TcpListener> {
 }
 
 fn portmap(variant: Variant) -> Result<()> {
-    let node = Node::new()?;
+    let node = variant.node()?;
     let list =
         ours(variant).then(json!({"type": "portmap", "capabilities": {"portMappings": true}, "snat": true}));
     let runtime = Runtime::new(list);
