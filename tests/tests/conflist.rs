@@ -15,35 +15,31 @@ use crate::check::equal;
 use crate::suite::Suite;
 
 pub(crate) fn register(suite: &mut Suite) {
-    for variant in [Variant::Auto, Variant::Off] {
+    // On the fast path: `chained`.
+    for variant in [Variant::Off, Variant::NoBpffs] {
         suite.test_with(
             &[Need::Peer("firewall"), Need::Tool("iptables")],
-            format!("chain: firewall opens FORWARD policy DROP for pods, {variant}"),
+            format!("conflist: firewall opens FORWARD policy DROP for pods, {variant}"),
             move || firewall(variant),
         );
         suite.test_with(
             &[Need::Peer("portmap"), Need::Tool("iptables")],
-            format!("chain: portmap makes a pod's port the node's, {variant}"),
+            format!("conflist: portmap makes a pod's port the node's, {variant}"),
             move || portmap(variant),
         );
     }
-    suite.test_with(&[Need::Peer("tuning")], "chain: tuning sets sysctls, MTU and MAC in the pod", tuning);
-    suite.test_with(
-        &[Need::Peer("bandwidth")],
-        "chain: bandwidth limits a pod in both directions",
-        bandwidth,
-    );
+    suite.test_with(&[Need::Peer("tuning")], "conflist: tuning sets sysctls, MTU and MAC in the pod", tuning);
     suite.test_with(
         &["firewall", "portmap", "tuning", "bandwidth"].map(Need::Peer),
-        "chain: DEL of all of them in reverse leaves nothing of ours",
+        "conflist: DEL of all of them in reverse leaves nothing of ours",
         all_of_them,
     );
     for (shape, delegate) in flannel_shapes() {
-        suite.test(format!("chain: as flannel's delegate, {shape}"), move || flannel(&delegate));
+        suite.test(format!("conflist: as flannel's delegate, {shape}"), move || flannel(&delegate));
     }
     suite.test_with(
         &[Need::Tool("strace")],
-        "chain: ADD and DEL execute nothing once the network exists",
+        "conflist: ADD and DEL execute nothing once the network exists",
         no_exec,
     );
 }
@@ -123,32 +119,6 @@ fn tuning() -> Result<()> {
     equal("the sysctl", pod.sysctl("net.ipv4.conf.eth0.rp_filter")?.as_str(), "2")?;
     traffic::upload(&scene.pods[0], scene.node.outside(), scene.node.outside().address(), 4 << 20)?;
     scene.unwire()
-}
-
-fn bandwidth() -> Result<()> {
-    let list = ours(Variant::Auto).then(json!({"type": "bandwidth", "capabilities": {"bandwidth": true}}));
-    let mut scene = Scene::new(Node::new()?, list);
-    let pod = scene.node.pod("limited")?;
-    // 16 Mbit/s, and half a second of it at once.
-    let limit = json!({"ingressRate": 16_000_000, "ingressBurst": 8_000_000, "egressRate": 16_000_000, "egressBurst": 8_000_000});
-    let container = Container::of(&pod).capability("bandwidth", limit);
-    scene.runtime.add(&scene.node, &container)?;
-    scene.wire("free")?;
-    let outside = scene.node.outside();
-    let bytes = 4 << 20;
-    for (direction, transfer) in [
-        ("out", traffic::upload(&pod, outside, outside.address(), bytes)?),
-        ("in", traffic::download(&pod, outside, outside.address(), bytes)?),
-    ] {
-        ensure!(
-            transfer.elapsed > Duration::from_millis(900),
-            "{direction}: 4 MiB took only {:?}",
-            transfer.elapsed
-        );
-    }
-    let free = traffic::upload(&scene.pods[0], outside, outside.address(), bytes)?.elapsed;
-    ensure!(free < Duration::from_millis(900), "a pod without a limit took {free:?}");
-    scene.runtime.del(&scene.node, &container)
 }
 
 fn all_of_them() -> Result<()> {
