@@ -78,6 +78,8 @@ pub(crate) fn attach(node: &Place) -> Result<Outside> {
     if has_ipv6() {
         node.call(&format!("ip -6 route add default via {OUTSIDE_V6} dev {UPLINK}"))?;
         settle(node)?;
+        // Until then it answers no neighbour, whatever addresses it has.
+        settle(&place)?;
     }
     Ok(Outside { place })
 }

@@ -26,6 +26,7 @@ mod path;
 mod policy;
 mod protocol;
 mod reach;
+mod reroute;
 mod rules;
 mod services;
 mod suite;
@@ -56,6 +57,7 @@ fn main() -> ExitCode {
     services::register(&mut suite);
     chained::register(&mut suite);
     path::register(&mut suite);
+    reroute::register(&mut suite);
     idle::register(&mut suite);
     identity::register(&mut suite);
     del::register(&mut suite);

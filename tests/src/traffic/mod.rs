@@ -13,7 +13,7 @@ pub use advert::advertise;
 pub use capture::{Capture, Frame};
 pub use forged::Segment;
 pub use probe::{Outcome, Prober};
-pub use service::{Answer, Service, ask_tcp, ask_udp};
+pub use service::{Answer, Service, ask_tcp, ask_udp, ask_udp_within};
 pub use steady::{Report, Steady};
 pub use tcp::{Transfer, download, round_trips, upload};
 pub use udp::{Echo, echo, echo_whole};

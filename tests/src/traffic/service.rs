@@ -89,13 +89,18 @@ pub fn ask_tcp(from: u16, to: SocketAddr, count: usize) -> Result<Answer> {
 /// # Errors
 /// If a question has no answer, or not the same as the first.
 pub fn ask_udp(from: u16, to: SocketAddr, count: usize) -> Result<Answer> {
+    ask_udp_within(Duration::from_secs(1), from, to, count)
+}
+
+/// The same with a limit on how long an answer may take.
+pub fn ask_udp_within(limit: Duration, from: u16, to: SocketAddr, count: usize) -> Result<Answer> {
     let socket = Socket::new(Domain::for_address(to), Type::DGRAM, None)?;
     // A process that is just being started may hold the last socket of this port for a moment more.
     socket.set_reuse_address(true)?;
     socket.bind(&any_port_like(to, from).into()).with_context(|| format!("binding to port {from}"))?;
     let socket = UdpSocket::from(socket);
     socket.connect(to).with_context(|| format!("connecting to {to}"))?;
-    socket.set_read_timeout(Some(Duration::from_secs(1)))?;
+    socket.set_read_timeout(Some(limit))?;
     same_answers(count, || {
         socket.send(&QUESTION)?;
         let mut answer = [0; ANSWER];
