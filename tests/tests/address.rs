@@ -65,12 +65,20 @@ fn one_default(routes: &Value) -> Result<()> {
 
 fn at_once() -> Result<()> {
     let mut scene = wired(&json!({}))?;
+    settled(&[&scene.node, &scene.pods[0]])?;
     traffic::round_trips(&scene.pods[0], &scene.node, V6_GATEWAY.into(), 1)?;
     scene.wire("pod2")?;
+    settled(&[&scene.node, &scene.pods[1]])?;
     let address = scene.pods[1].result.ips[1].address.ip();
-    traffic::round_trips(&scene.pods[0], &scene.pods[1], address, 1)?;
-    traffic::round_trips(&scene.node, &scene.pods[1], address, 1)?;
-    for place in [&*scene.node, &scene.pods[0], &scene.pods[1]] {
+    for from in [&*scene.pods[0] as &Place, &scene.node] {
+        traffic::round_trips(from, &scene.pods[1], address, 1)?;
+    }
+    Ok(())
+}
+
+/// Asked at once: traffic would be tried again until an address is no longer tentative.
+fn settled(places: &[&Place]) -> Result<()> {
+    for place in places {
         let tentative = place.call("ip -6 address show tentative scope global")?;
         ensure!(tentative.is_empty(), "still tentative: {tentative}");
     }
