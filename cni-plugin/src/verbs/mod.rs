@@ -29,8 +29,7 @@ pub type Answer = Result<Option<Value>, CniError>;
 /// Serves one call.
 pub fn serve(variable: impl Fn(&str) -> Option<String>, stdin: &[u8]) -> Answer {
     let call = logging::call_id();
-    let mut version = version::NEWEST.to_owned();
-    run(variable, stdin, &mut version).map_err(|error| {
+    run(variable, stdin).map_err(|error| {
         log::error!("{error:#}");
         let mut details = format!("call {call}; see the log lines with this id");
         let mut code = error.code() as u32;
@@ -40,22 +39,13 @@ pub fn serve(variable: impl Fn(&str) -> Option<String>, stdin: &[u8]) -> Answer 
             code = *theirs;
             details = format!("from the IPAM plugin {plugin}: {more}; {details}");
         }
-        CniError { cni_version: version, code, msg: error.to_string(), details }
+        CniError { cni_version: requested_version(stdin), code, msg: error.to_string(), details }
     })
 }
 
-fn run(
-    variable: impl Fn(&str) -> Option<String>,
-    stdin: &[u8],
-    version: &mut String,
-) -> Result<Option<Value>, VerbError> {
-    // Read first only to know the version that errors, also those of the environment, are to be told in.
-    let raw: Result<Value, _> = serde_json::from_slice(stdin);
-    let requested = raw.as_ref().ok().filter(|raw| raw.is_object()).map(version_of);
-    if let Some(requested) = requested {
-        *version = requested.to_owned();
-    }
+fn run(variable: impl Fn(&str) -> Option<String>, stdin: &[u8]) -> Result<Option<Value>, VerbError> {
     let environment = Environment::read(variable)?;
+    let raw: Result<Value, _> = serde_json::from_slice(stdin);
     if environment.verb == Verb::Version {
         let stated = raw.as_ref().ok().and_then(|raw| raw.get("cniVersion")?.as_str());
         return Ok(Some(version::version_result(stated)));
@@ -80,11 +70,15 @@ fn run(
     }
 }
 
-/// The version a configuration is written in, if only its `cniVersion` is right.
-fn version_of(raw: &Value) -> &str {
-    match raw.get("cniVersion") {
-        None => version::UNSTATED,
-        Some(stated) => stated.as_str().unwrap_or(version::NEWEST),
+/// The version that errors are told in: the configuration's, whatever else is wrong with it, or our newest.
+pub fn requested_version(stdin: &[u8]) -> String {
+    let stated = match serde_json::from_slice::<Value>(stdin) {
+        Ok(Value::Object(mut keys)) => keys.remove("cniVersion"),
+        _ => Some(Value::Null),
+    };
+    match stated {
+        None => version::UNSTATED.to_owned(),
+        Some(stated) => stated.as_str().unwrap_or(version::NEWEST).to_owned(),
     }
 }
 
