@@ -13,7 +13,8 @@ use ebpf_bridge_common::{
 use packet::{Family, Kind, Packet, observe, packets, read};
 use proptest::prelude::*;
 
-const CONFIG: Config = Config { renew_ns: 1_000, enabled: 1, epoch: 3, flags: 0, padding: 0 };
+const CONFIG: Config =
+    Config { renew_ns: 1_000, enabled: 1, epoch: 3, flags: 0, padding: 0, events_until_ns: 0 };
 
 fn outcome<I: Family>(before: &Packet, after: &Packet) -> Result<Flow<I::Address>, Egress> {
     let (key, seen) = observe::<I>(&before.build(), 1);

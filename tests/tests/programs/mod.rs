@@ -30,8 +30,14 @@ const REDIRECT: i32 = 7;
 const IP: usize = size_of::<Ethernet>();
 
 /// As a loaded node has it, but with a `renew` no test outlasts.
-const CONFIG: Config =
-    Config { renew_ns: 600_000_000_000, enabled: 1, epoch: 5, flags: CONFIG_TCP | CONFIG_PEER, padding: 0 };
+const CONFIG: Config = Config {
+    renew_ns: 600_000_000_000,
+    enabled: 1,
+    epoch: 5,
+    flags: CONFIG_TCP | CONFIG_PEER,
+    padding: 0,
+    events_until_ns: 0,
+};
 
 const TCP: Transport = Transport::Tcp { sequence: 0x0102_0304, acknowledgement: 0x0506_0708 };
 const UDP: Transport = Transport::Udp { checksum: true };
