@@ -16,10 +16,12 @@
 //! ```
 
 mod beyond;
+pub mod bpf;
 mod cluster;
 pub mod config;
 pub mod containerd;
 mod family;
+pub mod frame;
 pub mod libcni;
 mod mounts;
 mod needs;

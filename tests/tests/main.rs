@@ -26,6 +26,7 @@ mod modes;
 mod parallel;
 mod path;
 mod policy;
+mod programs;
 mod protocol;
 mod reach;
 mod reroute;
@@ -67,6 +68,7 @@ fn main() -> ExitCode {
     conformance::register(&mut suite);
     delegate::register(&mut suite);
     parallel::register(&mut suite);
+    programs::register(&mut suite);
     protocol::register(&mut suite);
     containerd::register(&mut suite);
     suite.run(&arguments)

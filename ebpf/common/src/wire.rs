@@ -71,7 +71,7 @@ const _: () = assert!(size_of::<Stash<[u32; 4]>>() == 8 + NOTES * 88);
 mod pod {
     use super::*;
 
-    // SAFETY (all three): repr(C), integers only, no padding beyond the named fields (sizes asserted above).
+    // SAFETY: all three: repr(C), integers only, no padding beyond the named fields (sizes asserted above).
     unsafe impl aya::Pod for Config {}
     // SAFETY: as above.
     unsafe impl aya::Pod for Stash<u32> {}

@@ -13,7 +13,8 @@ use ebpf_bridge_common::{
 use packet::{Family, Kind, Packet, observe, packets, read};
 use proptest::prelude::*;
 
-const CONFIG: Config = Config { renew_ns: 1_000, enabled: 1, epoch: 3, flags: 0, padding: 0 };
+const CONFIG: Config =
+    Config { renew_ns: 1_000, enabled: 1, epoch: 3, flags: 0, padding: 0, events_until_ns: 0 };
 
 fn outcome<I: Family>(before: &Packet, after: &Packet) -> Result<Flow<I::Address>, Egress> {
     let (key, seen) = observe::<I>(&before.build(), 1);
@@ -124,12 +125,13 @@ fn a_flow_is_repeated_only_for_packets_like_the_first() {
         change(&mut packet);
         observe::<Ipv4>(&packet.build(), 1).1
     };
-    let table: [Case; 12] = [
+    let table: [Case; 13] = [
         ("at once", flow, seen, 5_000, Ok(())),
         ("just before renew", flow, seen, 5_999, Ok(())),
         ("at renew", flow, seen, 6_000, Err(Ingress::Stale)),
         ("by a clock that is behind", flow, seen, 4_000, Ok(())),
         ("forgotten by a SYN", Flow { learned_ns: 0, ..flow }, seen, 5_000, Err(Ingress::Stale)),
+        ("forgotten just after boot", Flow { learned_ns: 0, ..flow }, seen, 500, Err(Ingress::Stale)),
         ("of another epoch", Flow { epoch: 2, ..flow }, seen, 5_000, Err(Ingress::Stale)),
         ("one byte longer", flow, other(|p| p.payload.push(0)), 5_000, Err(Ingress::Larger)),
         ("shorter", flow, other(|p| p.payload.clear()), 5_000, Ok(())),
