@@ -1,6 +1,8 @@
 //! Who reaches whom, the same on the fast path and without it.
 
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use anyhow::{Result, ensure};
 use ebpf_bridge_lab::{Family, Place, Scene, Variant, traffic};
@@ -12,6 +14,7 @@ use crate::suite::Suite;
 const BULK: u64 = 4 << 20;
 
 pub(crate) fn register(suite: &mut Suite) {
+    suite.test("reach: new pods answer their IPv6 neighbours at once on a busy node", at_once);
     for variant in Variant::ALL {
         for (from, to) in PATHS {
             for family in Family::ALL {
@@ -25,6 +28,31 @@ pub(crate) fn register(suite: &mut Suite) {
             }
         }
     }
+}
+
+/// The kernel completes an IPv6 address later than `ip` shows it, the more so the busier it is with links. A neighbour
+/// whose first question comes before that asks again a second later.
+fn at_once() -> Result<()> {
+    let mut scene = Scene::dual_stack(Variant::Off, 1)?;
+    let (done, elsewhere) = (AtomicBool::new(false), Place::new()?);
+    thread::scope(|scope| {
+        let busy = scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                elsewhere.call("ip link add busy0 type veth peer name busy1")?;
+                elsewhere.call("ip link set busy0 up")?;
+                elsewhere.call("ip link delete busy0")?;
+            }
+            anyhow::Ok(())
+        });
+        let outcome = (0..20).try_for_each(|number| {
+            scene.wire(&format!("new{number}"))?;
+            let (client, new) = (&scene.pods[0], &scene.pods[scene.pods.len() - 1]);
+            let echo = traffic::echo(client, new, new.address_in(Family::V6), 1, 64)?;
+            equal(&format!("answers that pod {number} did not give within half a second"), echo.lost, 0)
+        });
+        done.store(true, Ordering::Relaxed);
+        busy.join().expect("the busy thread panicked").and(outcome)
+    })
 }
 
 /// Where traffic begins or ends.

@@ -2,7 +2,7 @@
 
 mod port;
 
-use std::{io, rc::Rc};
+use std::{io, net::IpAddr, rc::Rc};
 
 use ipnetwork::IpNetwork;
 use rtnetlink::LinkUnspec;
@@ -139,6 +139,25 @@ impl LinuxHost {
         Ok(Some(Step::DeleteLink { name: host.clone() }))
     }
 
+    fn add_address(
+        &self,
+        side: Side,
+        link: &str,
+        address: IpNetwork,
+        detect_duplicates: bool,
+    ) -> Result<bool, HostError> {
+        let netlink = self.netlink(side)?;
+        let index = netlink.need(link)?.index;
+        let IpAddr::V6(v6) = address.ip() else { return netlink.add_address(link, index, address, false) };
+        let changes = self.within(side, dad::Changes::listen)?;
+        let changes = changes.map_err(|error| HostError::new("listen for the addresses of", link, error))?;
+        let added = netlink.add_address(link, index, address, detect_duplicates)?;
+        if added && !detect_duplicates {
+            changes.await_completion(v6);
+        }
+        Ok(added)
+    }
+
     fn await_addresses(&self, link: &str) -> Result<(), HostError> {
         let changes = self.within(Side::Pod, dad::Changes::listen)?;
         let changes = changes.map_err(|error| HostError::new("listen for the addresses of", link, error))?;
@@ -173,9 +192,7 @@ impl Host for LinuxHost {
             Step::SetUp { side, link, up } => self.set_up(*side, link, *up),
             Step::SetPromiscuous { link, on } => self.set_promiscuous(link, *on),
             Step::AddAddress { side, link, address, detect_duplicates } => {
-                let netlink = self.netlink(*side)?;
-                let index = netlink.need(link)?.index;
-                let added = netlink.add_address(link, index, *address, *detect_duplicates)?;
+                let added = self.add_address(*side, link, *address, *detect_duplicates)?;
                 let undo = Step::RemoveAddress { side: *side, link: link.clone(), address: *address };
                 Ok(added.then_some(undo))
             }
