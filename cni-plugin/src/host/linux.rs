@@ -158,6 +158,29 @@ impl LinuxHost {
         Ok(added)
     }
 
+    fn change_address(&self, step: &Step) -> Result<Option<Step>, HostError> {
+        match step {
+            Step::AddAddress { side, link, address, detect_duplicates } => {
+                let added = self.add_address(*side, link, *address, *detect_duplicates)?;
+                let undo = Step::RemoveAddress { side: *side, link: link.clone(), address: *address };
+                Ok(added.then_some(undo))
+            }
+            Step::RemoveAddress { side, link, address } => {
+                let netlink = self.netlink(*side)?;
+                let Some(found) = netlink.link(link)? else { return Ok(None) };
+                let removed = netlink.remove_address(link, found.index, *address)?;
+                let undo = Step::AddAddress {
+                    side: *side,
+                    link: link.clone(),
+                    address: *address,
+                    detect_duplicates: false,
+                };
+                Ok(removed.then_some(undo))
+            }
+            _ => Ok(None),
+        }
+    }
+
     fn await_addresses(&self, link: &str) -> Result<(), HostError> {
         let changes = self.within(Side::Pod, dad::Changes::listen)?;
         let changes = changes.map_err(|error| HostError::new("listen for the addresses of", link, error))?;
@@ -191,23 +214,7 @@ impl Host for LinuxHost {
             Step::PinMac { link } => pin_mac(&self.node, link).map(|()| None),
             Step::SetUp { side, link, up } => self.set_up(*side, link, *up),
             Step::SetPromiscuous { link, on } => self.set_promiscuous(link, *on),
-            Step::AddAddress { side, link, address, detect_duplicates } => {
-                let added = self.add_address(*side, link, *address, *detect_duplicates)?;
-                let undo = Step::RemoveAddress { side: *side, link: link.clone(), address: *address };
-                Ok(added.then_some(undo))
-            }
-            Step::RemoveAddress { side, link, address } => {
-                let netlink = self.netlink(*side)?;
-                let Some(found) = netlink.link(link)? else { return Ok(None) };
-                let removed = netlink.remove_address(link, found.index, *address)?;
-                let undo = Step::AddAddress {
-                    side: *side,
-                    link: link.clone(),
-                    address: *address,
-                    detect_duplicates: false,
-                };
-                Ok(removed.then_some(undo))
-            }
+            Step::AddAddress { .. } | Step::RemoveAddress { .. } => self.change_address(step),
             Step::SetSysctl { side, sysctl, value } => self.set_sysctl(*side, sysctl, value),
             Step::CreateVeth { .. } => self.create_veth(step),
             // Deleting is done only to undo or to clean up.
