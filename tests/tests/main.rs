@@ -20,6 +20,7 @@ mod fast;
 mod identity;
 mod idle;
 mod keys;
+mod killed;
 mod lab;
 mod lifecycle;
 mod modes;
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
     lifecycle::register(&mut suite);
     cluster::register(&mut suite);
     keys::register(&mut suite);
+    killed::register(&mut suite);
     differential::register(&mut suite);
     conflist::register(&mut suite);
     reach::register(&mut suite);
