@@ -16,6 +16,7 @@ mod control;
 mod del;
 mod delegate;
 mod differential;
+mod equivalence;
 mod fast;
 mod identity;
 mod idle;
@@ -55,6 +56,7 @@ fn main() -> ExitCode {
     conflist::register(&mut suite);
     reach::register(&mut suite);
     fast::register(&mut suite);
+    equivalence::register(&mut suite);
     modes::register(&mut suite);
     change::register(&mut suite);
     control::register(&mut suite);

@@ -3,6 +3,7 @@
 mod advert;
 mod capture;
 mod forged;
+mod inject;
 mod probe;
 mod service;
 mod steady;
@@ -12,6 +13,7 @@ mod udp;
 pub use advert::advertise;
 pub use capture::{Capture, Frame};
 pub use forged::Segment;
+pub use inject::Injector;
 pub use probe::{Outcome, Prober};
 pub use service::{Answer, Service, ask_tcp, ask_udp, ask_udp_within};
 pub use steady::{Report, Steady};
