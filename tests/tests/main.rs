@@ -20,6 +20,7 @@ mod equivalence;
 mod fast;
 mod identity;
 mod idle;
+mod invalid;
 mod keys;
 mod killed;
 mod lab;
@@ -63,6 +64,7 @@ fn main() -> ExitCode {
     policy::register(&mut suite);
     services::register(&mut suite);
     chained::register(&mut suite);
+    invalid::register(&mut suite);
     path::register(&mut suite);
     reroute::register(&mut suite);
     idle::register(&mut suite);
