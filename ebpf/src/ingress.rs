@@ -88,6 +88,9 @@ fn carry<I: Family>(ctx: &TcContext, config: &Config) -> Result<Verdict, Ingress
     let ip = at::<I>(ctx, size_of::<Ethernet>()).ok_or(Ingress::Malformed)?;
     // SAFETY: `at` checked the bounds of both.
     let (ethernet, ip) = unsafe { (&*ethernet, &*ip) };
+    if ethernet.is_for_group() {
+        return Err(Ingress::Multicast);
+    }
     ip.admit(packet::l3_available(ctx))?;
     let protocol = ip.protocol();
     if protocol != TCP && protocol != UDP {

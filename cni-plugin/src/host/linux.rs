@@ -231,7 +231,7 @@ impl Host for LinuxHost {
             Step::AwaitAddresses { link } => self.await_addresses(link).map(|()| None),
             Step::AddNodeRoute(route) => {
                 let added = self.node.add_node_route(route)?;
-                Ok(added.then(|| Step::RemoveNodeRoute(*route)))
+                Ok(added.then_some(Step::RemoveNodeRoute(*route)))
             }
             Step::RemoveNodeRoute(route) => self.node.remove_node_route(route).map(|()| None),
             Step::AddRoute { link, route } => {

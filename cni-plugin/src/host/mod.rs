@@ -1,8 +1,11 @@
 //! Effects on the host: the trait that carries out steps, its real implementation and the journal.
 
+pub mod boot;
 mod carrier;
 mod dad;
 mod error;
+#[cfg(test)]
+mod fake;
 pub mod iptables;
 mod journal;
 mod linux;

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::path::{Component, Path, PathBuf};
+use std::time::SystemTime;
 
 use ipnetwork::IpNetwork;
 
@@ -19,6 +20,9 @@ mod journal;
 mod pick;
 #[cfg(test)]
 mod tests;
+
+/// Asked whether the owner of a lease of this age is certainly gone.
+pub type Gone<'a> = dyn Fn(&Owner, SystemTime) -> bool + 'a;
 
 /// What an ADD gets.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,7 +92,7 @@ impl HostLocal {
         owner: &Owner,
         hint: &[IpAddr],
         requested: &[IpAddr],
-        gone: &dyn Fn(&Owner) -> bool,
+        gone: &Gone<'_>,
     ) -> Result<Lease, IpamError> {
         let dns = self.dns()?;
         let requests = self.assign(requested)?;

@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Which network namespace a step works in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Side {
     /// The host's.
     Node,

@@ -32,7 +32,10 @@ fn a_record_is_found_again_until_it_is_removed() {
     assert_eq!(records.list(None).unwrap().len(), 2);
     records.remove("n1", &one.attachment()).unwrap();
     records.remove("n1", &one.attachment()).unwrap();
+    assert!(records.left_unfinished("n1").unwrap());
     assert!(records.alone().unwrap().network_is_empty("n1").unwrap());
+    records.alone().unwrap().forget_network("n1");
+    assert!(!records.left_unfinished("n1").unwrap());
     assert!(!records.alone().unwrap().node_is_empty().unwrap());
     assert!(!directory.path().join("state/n1").exists());
 }

@@ -1,7 +1,7 @@
 //! Addresses for an attachment: leased from wherever the configuration says, given back to wherever the
 //! record says, and verified where CHECK asks.
 
-use std::net::IpAddr;
+use std::{net::IpAddr, path::Path, time::SystemTime};
 
 use serde_json::Value;
 
@@ -15,6 +15,7 @@ use crate::{
         types::Dns,
     },
     config::{Ipam, Network},
+    host::{Netns, boot},
     ipam::{HostLocal, HostLocalConfig, IpamError, Owner},
     plan::Addressing,
     state::{LeaseSource, Record, Records},
@@ -43,7 +44,7 @@ pub(super) fn acquire(
         Ipam::HostLocal(config) => {
             let owner = Owner::new(&attachment.container_id, &attachment.ifname);
             let ipam = HostLocal::new(&network.name, config.clone())?;
-            let gone = |owner: &Owner| is_gone(records, &network.name, owner);
+            let gone = |owner: &Owner, leased| is_gone(network, records, owner, leased);
             let lease = ipam.allocate(&owner, before, &network.requested_ips, &gone)?;
             Ok((Addressing { ips: lease.ips, routes: lease.routes }, lease.dns))
         }
@@ -92,10 +93,21 @@ pub(super) fn check(network: &Network, record: &Record) -> Result<Vec<String>, V
     }
 }
 
-/// A lease whose owner has no record on this node is from before a reboot, or of another plugin. Only the
-/// former may be taken, and the two cannot be told apart by the lease alone.
-fn is_gone(_records: &Records, _network: &str, _owner: &Owner) -> bool {
-    false
+/// Whether a lease may be taken from its owner, asked only when the range is full.
+///
+/// With a record: when both the namespace and the link are gone, nothing has the address. (A link that is not there
+/// yet, of an ADD under way, is in a namespace that is.) Without one: when the lease is older than this boot, for
+/// nothing has outlived that. A younger one may be that of a living pod which another plugin has attached.
+fn is_gone(network: &Network, records: &Records, owner: &Owner, leased: SystemTime) -> bool {
+    let attachment = Attachment { container_id: owner.container_id.clone(), ifname: owner.ifname.clone() };
+    match records.read(&network.name, &attachment) {
+        Ok(Some(record)) => {
+            let link = Path::new("/sys/class/net").join(&record.veth);
+            Netns::open(&record.netns).is_err() && !link.exists()
+        }
+        Ok(None) => boot::time().is_some_and(|boot| leased < boot),
+        Err(_) => false,
+    }
 }
 
 /// Gives an attachment's addresses back, by the record if there is one and by the configuration if not.

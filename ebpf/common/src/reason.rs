@@ -51,7 +51,7 @@ reasons! {
     Fragment = 6, "fragment";
     /// Neither TCP nor UDP (IPv6: also any extension header).
     Protocol = 7, "protocol";
-    /// To or from a multicast or broadcast address.
+    /// To or from a multicast or broadcast address, of L2 or L3.
     Multicast = 8, "multicast";
     /// TTL or hop limit of 1 or less, or not enough for the learned step.
     Ttl = 9, "ttl";

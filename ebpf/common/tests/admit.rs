@@ -162,6 +162,20 @@ fn ipv6_transport_by_reason() {
     transport_by_reason::<Ipv6>();
 }
 
+#[test]
+fn ethernet_for_a_group() {
+    for (mac, group) in [
+        ([0xff; 6], true),
+        ([0x01, 0, 0x5e, 1, 2, 3], true),
+        ([0x33, 0x33, 0, 0, 0, 1], true),
+        ([0x02, 0xff, 0xff, 0xff, 0xff, 0xff], false),
+        ([0; 6], false),
+    ] {
+        let ethernet: Ethernet = read(&with(&tcp(false), 0, &mac), 0);
+        assert_eq!(ethernet.is_for_group(), group, "{mac:x?}");
+    }
+}
+
 proptest! {
     #[test]
     fn an_ipv4_header_checksum_off_by_anything(packet in packets(false), error in 1..=u16::MAX) {

@@ -69,6 +69,7 @@ pub(super) fn register(suite: &mut Suite) {
     ] {
         register_both(suite, &[], &format!("{name} leaves as {}", case.reason.name()), case);
     }
+    register_both(suite, &[], "a packet noted 11 ms ago leaves as stash_gone", Late);
     register_both(suite, &[], "a copy leaves as copied, and the flow is forgotten", Flooded);
 }
 
@@ -115,6 +116,22 @@ fn leave<I: Family>(
         }
     }
     bail!("twenty times 10 ms passed between ingress and egress")
+}
+
+/// It waited for a neighbour, say; the note may be another packet's by now.
+#[derive(Clone, Copy)]
+struct Late;
+
+impl Case for Late {
+    fn run<I: Family>(self) -> Result<()> {
+        let bench = bench()?;
+        let frame = packet::<I>(UDP).build();
+        bench.ingress(Device::Pod, &Input { frame: &frame, ..Input::default() })?;
+        let tag = I::stash(&bench)?.last | u32::from(TAG);
+        std::thread::sleep(std::time::Duration::from_millis(11));
+        let output = bench.egress(Device::Out, &Input { frame: &frame, tag, ..Input::default() })?;
+        equal("the reason", output.reason, Egress::StashGone)
+    }
 }
 
 /// A bridge that does not know an address floods.

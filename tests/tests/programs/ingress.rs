@@ -70,6 +70,7 @@ pub(super) fn register(suite: &mut Suite) {
         ("ICMP", Refused { reason: Protocol, bytes: |f, _| set_protocol(f, 1, 58), ..PLAIN }),
         ("SCTP", Refused { reason: Protocol, bytes: |f, _| set_protocol(f, 132, 132), ..PLAIN }),
         ("multicast", Refused { reason: Multicast, bytes: |f, _| to_multicast(f), ..PLAIN }),
+        ("a multicast MAC", Refused { reason: Multicast, bytes: |f, _| f[0] |= 1, ..PLAIN }),
         ("TTL 1", Refused { reason: Ttl, bytes: |f, _| set_ttl(f, 1), ..PLAIN }),
         ("TTL 0", Refused { reason: Ttl, bytes: |f, _| set_ttl(f, 0), ..PLAIN }),
         ("FIN", Refused { reason: TcpFlags, bytes: |f, t| f[t + 13] = 0x11, ..PLAIN }),

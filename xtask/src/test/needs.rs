@@ -12,13 +12,14 @@ struct Need {
     program: &'static str,
 }
 
-const NEEDS: [Need; 7] = [
+const NEEDS: [Need; 8] = [
     Need { package: "iproute2", program: "ip" },
     Need { package: "nftables", program: "nft" },
     Need { package: "iptables", program: "iptables" },
     Need { package: "containerd", program: "containerd" },
     Need { package: "runc", program: "runc" },
     Need { package: "containernetworking-plugins", program: "/usr/lib/cni/portmap" },
+    Need { package: "ethtool", program: "ethtool" },
     Need { package: "busybox-static", program: "busybox" },
 ];
 

@@ -31,6 +31,8 @@ pub(super) const NFPROTO_IPV6: u8 = 10;
 pub(super) const NF_INET_POST_ROUTING: u32 = 4;
 /// `NF_IP_PRI_NAT_SRC`, which nft calls srcnat.
 pub(super) const PRIORITY_SRCNAT: u32 = 100;
+/// `NF_IP_PRI_FILTER`.
+pub(super) const PRIORITY_FILTER: u32 = 0;
 pub(super) const NF_ACCEPT: u32 = 1;
 
 /// Message types, `NFT_MSG_*`, without the subsystem in the upper byte.
@@ -79,6 +81,11 @@ pub(super) mod expr {
     pub(in super::super) const META_KEY: u16 = 2;
     pub(in super::super) const META_NFPROTO: u32 = 15;
     pub(in super::super) const META_IIFNAME: u32 = 6;
+    pub(in super::super) const CT_DREG: u16 = 1;
+    pub(in super::super) const CT_KEY: u16 = 2;
+    pub(in super::super) const CT_STATE: u32 = 0;
+    /// `NF_CT_STATE_INVALID_BIT`, also of packets without a connection.
+    pub(in super::super) const CT_INVALID: u32 = 1;
     pub(in super::super) const PAYLOAD_DREG: u16 = 1;
     pub(in super::super) const PAYLOAD_BASE: u16 = 2;
     pub(in super::super) const PAYLOAD_OFFSET: u16 = 3;

@@ -1,12 +1,17 @@
 //! Masquerading with nf_tables, over netlink and without executing `nft`.
 //!
-//! All of it is one table of our own with one chain and one rule per network and subnet:
+//! All of it is one table of our own with two chains and in each one rule per network and subnet. The second drops
+//! what conntrack finds invalid: NAT leaves that alone, and it would go out with the pod's address (plugins#816).
 //!
 //! ```text
 //! table inet ebpf-bridge {
 //!     chain postrouting {
 //!         type nat hook postrouting priority srcnat; policy accept;
 //!         ip saddr 10.1.0.0/16 ip daddr != 10.1.0.0/16 ip daddr != 224.0.0.0/4 masquerade comment "network pods"
+//!     }
+//!     chain invalid {
+//!         type filter hook postrouting priority filter; policy accept;
+//!         ip saddr 10.1.0.0/16 ip daddr != 10.1.0.0/16 ip daddr != 224.0.0.0/4 ct state invalid drop comment "network pods"
 //!     }
 //! }
 //! ```
@@ -103,7 +108,7 @@ pub fn ensure(network: &str, subnets: &[IpNetwork], spared: &[IpNetwork]) -> Res
         if are(&own, &wanted) {
             return Vec::new();
         }
-        let deletions = own.iter().map(|held| Change::Delete(held.handle.clone()));
+        let deletions = own.iter().map(|held| Change::Delete(held.place, held.handle.clone()));
         let additions = wanted.into_iter().map(|rule| Change::Add(network.to_owned(), rule));
         [Change::Create].into_iter().chain(deletions).chain(additions).collect()
     })
@@ -128,7 +133,7 @@ pub fn remove(network: &str) -> Result<(), NftError> {
         if own.len() == held.len() {
             return vec![Change::Drop];
         }
-        own.iter().map(|held| Change::Delete(held.handle.clone())).collect()
+        own.iter().map(|held| Change::Delete(held.place, held.handle.clone())).collect()
     })
     .map(drop)
 }
@@ -138,7 +143,7 @@ pub fn remove_table() -> Result<(), NftError> {
     transact("delete table", table::TABLE, |_| vec![Change::Drop]).map(drop)
 }
 
-/// Reads our chain, lets `plan` say what to change, and changes that, until nobody comes between. Returns
+/// Reads our chains, lets `plan` say what to change, and changes that, until nobody comes between. Returns
 /// whether there was something to change.
 fn transact(
     operation: &'static str,

@@ -59,6 +59,11 @@ fn table_with(rules: &[&str]) -> String {
     for rule in rules {
         text.push_str(&format!("\t\t{rule}\n"));
     }
+    text.push_str("\t}\n\n\tchain invalid {\n");
+    text.push_str("\t\ttype filter hook postrouting priority filter; policy accept;\n");
+    for rule in rules.iter().filter(|rule| rule.contains("\"network ")) {
+        text.push_str(&format!("\t\t{}\n", rule.replace("masquerade", "ct state invalid drop")));
+    }
     text + "\t}\n}\n"
 }
 
@@ -117,6 +122,7 @@ fn flushed_or_altered_rules_are_noticed_and_mended() {
         let damages = [
             "flush ruleset",
             "flush chain inet ebpf-bridge postrouting",
+            "flush chain inet ebpf-bridge invalid",
             "delete table inet ebpf-bridge",
             // A duplicate, a rule that says something else, the right rules but for a flag.
             r#"add rule inet ebpf-bridge postrouting ip saddr 10.1.0.0/16 ip daddr != 10.1.0.0/16 ip daddr != 224.0.0.0/4 masquerade comment "network n1""#,

@@ -23,6 +23,14 @@ pub struct Ethernet {
     pub ethertype: u16,
 }
 
+impl Ethernet {
+    /// Whether it is for more than one host: the group bit of the destination, the first on the wire (IEEE 802).
+    #[inline(always)]
+    pub fn is_for_group(&self) -> bool {
+        self.macs[0].to_ne_bytes()[0] & 1 != 0
+    }
+}
+
 const _: () = assert!(size_of::<Ethernet>() == 14);
 
 /// What the two IP headers have in common for us.

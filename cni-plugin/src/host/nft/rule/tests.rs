@@ -38,6 +38,21 @@ fn the_expressions_are_nfts() {
     );
 }
 
+/// The end of what `nft --debug=netlink` 1.0.6 prints for the same with `ct state invalid drop`.
+#[test]
+fn the_expressions_of_invalid_are_nfts() {
+    let expressions = rules(&nets(&["10.1.0.0/20"]), &[])[1].expressions();
+    let end = [
+        Expression::State,
+        Expression::Mask(vec![1, 0, 0, 0]),
+        compare(true, &[0, 0, 0, 0]),
+        Expression::Drop,
+    ];
+    if cfg!(target_endian = "little") {
+        assert!(expressions.ends_with(&end), "{expressions:?}");
+    }
+}
+
 /// nft, restoring a saved ruleset, loads two bytes for a /16 and one for ff00::/8.
 #[test]
 fn nfts_short_form_is_the_same_rule() {
@@ -72,7 +87,8 @@ fn nfts_short_form_is_the_same_rule() {
 fn the_subnets_of_a_network_spare_each_other_within_their_family() {
     let rules = rules(&nets(&["10.2.0.9/24", "fd00::/64", "10.1.0.0/24", "10.2.0.0/24"]), &[]);
     let sources: Vec<_> = rules.iter().map(|rule| rule.source).collect();
-    assert_eq!(sources, nets(&["10.1.0.0/24", "10.2.0.0/24", "fd00::/64"]));
+    let each = nets(&["10.1.0.0/24", "10.2.0.0/24", "fd00::/64"]);
+    assert_eq!(sources, [each.clone(), each].concat());
     let spared = nets(&["10.1.0.0/24", "10.2.0.0/24", "224.0.0.0/4"]);
     assert_eq!((&rules[0].spared, &rules[1].spared), (&spared, &spared));
     assert_eq!(rules[2].spared, nets(&["fd00::/64", "ff00::/8"]));
