@@ -16,6 +16,8 @@ use super::workload::{Route, Workload};
 pub(super) struct Chart {
     pub(super) title: &'static str,
     pub(super) file: &'static str,
+    /// Whether there is such a file: memory alone makes no bars.
+    pub(super) drawn: bool,
     pub(super) workloads: Vec<Workload>,
 }
 
@@ -32,6 +34,7 @@ const BAR: i32 = 26;
 const GAP: i32 = 26;
 const INK: RGBColor = RGBColor(38, 38, 38);
 const PALE: RGBColor = RGBColor(130, 130, 130);
+const LINE: RGBColor = RGBColor(225, 225, 225);
 
 /// Draws what was measured; a chart without bars is none.
 pub(super) fn draw(out: &Path, results: &Results) -> Result<Vec<Chart>> {
@@ -40,7 +43,11 @@ pub(super) fn draw(out: &Path, results: &Results) -> Result<Vec<Chart>> {
         chart.workloads.retain(|&w| results.of(w, Variant::Accelerated).is_some());
     }
     charts.retain(|chart| !chart.workloads.is_empty());
-    for chart in &charts {
+    for chart in &mut charts {
+        chart.drawn = chart.workloads.iter().any(|&workload| workload != Workload::Memory);
+        if !chart.drawn {
+            continue;
+        }
         let path = out.join(chart.file);
         // The backend's errors borrow from it.
         let drawn = draw_one(&path, chart, results).map_err(|error| anyhow!("{error}"));
@@ -55,16 +62,19 @@ fn all() -> Vec<Chart> {
         Chart {
             title: "Pod to pod on one node",
             file: "pod-to-pod.svg",
+            drawn: false,
             workloads: some(|w| matches!(w, Workload::Traffic(_, Route::Pod))),
         },
         Chart {
             title: "Pod to outside, masqueraded",
             file: "pod-to-outside.svg",
+            drawn: false,
             workloads: some(|w| matches!(w, Workload::Traffic(_, Route::Outside))),
         },
         Chart {
             title: "ADD and DEL",
             file: "add-del.svg",
+            drawn: false,
             workloads: some(|w| !matches!(w, Workload::Traffic(..))),
         },
     ]
@@ -74,6 +84,8 @@ fn all() -> Vec<Chart> {
 struct Bar {
     variant: Variant,
     ratio: f64,
+    /// The same for the least and the best of the samples.
+    spread: (f64, f64),
     label: String,
 }
 
@@ -81,9 +93,21 @@ fn bars(results: &Results, workload: Workload) -> Vec<Bar> {
     let bar = |&variant: &Variant| {
         let series = results.of(workload, variant)?;
         let ratio = results.ratio(workload, variant, Variant::Reference)?;
+        let (low, high) = series.range();
+        let each = ratio / series.median();
+        let inverse = ratio * series.median();
+        let spread = if workload.more_is_better() {
+            (low * each, high * each)
+        } else {
+            (inverse / high, inverse / low)
+        };
         let label = format!("{ratio:.2}x   {} {}", figure(series.median()), workload.unit());
-        Some(Bar { variant, ratio, label })
+        Some(Bar { variant, ratio, spread, label })
     };
+    if workload == Workload::Memory {
+        // It has a limit of its own, whatever the reference needs.
+        return Vec::new();
+    }
     workload.variants().iter().filter_map(bar).collect()
 }
 
@@ -92,25 +116,30 @@ fn draw_one(
     chart: &Chart,
     results: &Results,
 ) -> Result<(), DrawingAreaErrorKind<std::io::Error>> {
-    let groups: Vec<_> = chart.workloads.iter().map(|&w| (w, bars(results, w))).collect();
+    let groups = chart.workloads.iter().map(|&w| (w, bars(results, w)));
+    let groups: Vec<_> = groups.filter(|(_, bars)| !bars.is_empty()).collect();
     let count: usize = groups.iter().map(|(_, bars)| bars.len()).sum();
     let height = TOP + count as i32 * BAR + groups.len() as i32 * GAP + 20;
-    let longest = groups.iter().flat_map(|(_, bars)| bars).map(|bar| bar.ratio).fold(1.0, f64::max);
+    let longest =
+        groups.iter().flat_map(|(_, bars)| bars).map(|bar| bar.ratio.max(bar.spread.1)).fold(1.0, f64::max);
     let scale = f64::from(RIGHT - LEFT) / longest;
     let area = SVGBackend::new(path, (WIDTH as u32, height as u32)).into_drawing_area();
     area.fill(&WHITE)?;
     write(&area, chart.title, (40, 40), 34, INK, HPos::Left)?;
     legend(&area, &groups)?;
     let one = LEFT + scale as i32;
-    area.draw(&PathElement::new([(one, TOP - 10), (one, height - 20)], PALE.stroke_width(1)))?;
+    area.draw(&PathElement::new([(one, TOP - 10), (one, height - 20)], LINE.stroke_width(2)))?;
     let mut y = TOP;
     for (workload, bars) in &groups {
         let middle = y + bars.len() as i32 * BAR / 2;
         write(&area, &name(*workload), (LEFT - 16, middle), 21, INK, HPos::Right)?;
         for bar in bars {
-            let end = LEFT + (bar.ratio * scale) as i32;
+            let [end, low, high] =
+                [bar.ratio, bar.spread.0, bar.spread.1].map(|ratio| LEFT + (ratio * scale) as i32);
+            let middle = y + BAR / 2;
             area.draw(&Rectangle::new([(LEFT, y + 2), (end, y + BAR - 2)], colour(bar.variant).filled()))?;
-            write(&area, &bar.label, (end + 8, y + BAR / 2), 17, INK, HPos::Left)?;
+            area.draw(&PathElement::new([(low, middle), (high, middle)], INK.stroke_width(2)))?;
+            write(&area, &bar.label, (end.max(high) + 8, middle), 17, INK, HPos::Left)?;
             y += BAR;
         }
         y += GAP;
@@ -132,7 +161,14 @@ fn legend(area: &Area, groups: &[(Workload, Vec<Bar>)]) -> Result<(), DrawingAre
         write(area, variant.title(), (x + 26, 87), 19, INK, HPos::Left)?;
         x += 60 + 10 * variant.title().len() as i32;
     }
-    write(area, "times as good as the reference bridge", (WIDTH - 40, 40), 19, PALE, HPos::Right)
+    write(
+        area,
+        "times as good as the reference bridge; line: worst to best sample",
+        (WIDTH - 40, 40),
+        19,
+        PALE,
+        HPos::Right,
+    )
 }
 
 /// A chart's title has said which route it is.

@@ -26,7 +26,10 @@ pub(super) fn markdown(about: &Value, results: &Results, charts: &[Chart]) -> St
     text += "\n## Targets\n\nRatios of medians: more than 1 is in favour of ebpf-bridge, accelerated.\n\n";
     text += &targets(results);
     for chart in charts {
-        let _ = write!(text, "\n## {}\n\n![{}]({})\n", chart.title, chart.title, chart.file);
+        let _ = writeln!(text, "\n## {}", chart.title);
+        if chart.drawn {
+            let _ = writeln!(text, "\n![{}]({})", chart.title, chart.file);
+        }
         for &workload in &chart.workloads {
             text += &table(results, workload);
         }
