@@ -13,6 +13,7 @@ mod progress;
 mod report;
 mod results;
 mod rig;
+mod rules;
 mod servers;
 mod stand;
 mod targets;

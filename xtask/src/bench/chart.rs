@@ -72,6 +72,12 @@ fn all() -> Vec<Chart> {
             workloads: some(|w| matches!(w, Workload::Traffic(_, Route::Outside))),
         },
         Chart {
+            title: "Pod to outside, through 5,000 Service rules and 200 policy rules",
+            file: "through-rules.svg",
+            drawn: false,
+            workloads: some(|w| matches!(w, Workload::Traffic(_, Route::Ruled))),
+        },
+        Chart {
             title: "ADD and DEL",
             file: "add-del.svg",
             drawn: false,

@@ -17,6 +17,8 @@ const LIMITS: &str = "\
 - UDP and connections come from generators of our own that keep both ends on one CPU, so the rate is what the path
   costs; TCP streams are iperf3's, client and server on a CPU each where there are two; RR is sockperf's, both ends on
   one CPU.
+- The rules are iptables' own, none of which the traffic matches; the policy rules look at every packet, those of the
+  Services only at the first one of a connection.
 - CPU time is the whole machine's during the sample, by clock ticks of 10 ms, whatever else it does.";
 
 /// The whole report.

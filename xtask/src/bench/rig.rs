@@ -7,6 +7,7 @@ use ebpf_bridge_lab::libcni::Conflist;
 use ebpf_bridge_lab::{Node, Place, Scene, Stats, config};
 use serde_json::{Value, json};
 
+use super::rules;
 use super::servers::{Cpus, Servers};
 use super::variant::Variant;
 use super::workload::Route;
@@ -41,9 +42,16 @@ pub(super) struct Ends<'a> {
 const WIRE: [[u8; 4]; 2] = [[10, 9, 0, 1], [10, 9, 0, 2]];
 
 impl Rig {
-    pub(super) fn new(variant: Variant, cpus: Cpus) -> Result<Self> {
+    /// On a node with the rules of a cluster where `ruled`.
+    pub(super) fn new(variant: Variant, ruled: bool, cpus: Cpus) -> Result<Self> {
         let world = match variant {
-            Variant::Accelerated | Variant::Off | Variant::Reference => World::Pods(pods(plugin(variant))?),
+            Variant::Accelerated | Variant::Off | Variant::Reference => {
+                let scene = pods(plugin(variant))?;
+                if ruled {
+                    rules::install(&scene.node)?;
+                }
+                World::Pods(scene)
+            }
             Variant::Wire => World::Wire(wire()?),
             Variant::Host => World::Bare(Node::new()?),
         };
@@ -61,12 +69,14 @@ impl Rig {
                 let [client, server] = [&scene.pods[0], &scene.pods[1]];
                 Some(Ends { client, server, address: server.address() })
             }
-            (World::Pods(scene), Route::Outside) => Some(to_outside(&scene.pods[0], &scene.node)),
+            (World::Pods(scene), Route::Outside | Route::Ruled) => {
+                Some(to_outside(&scene.pods[0], &scene.node))
+            }
             (World::Bare(node), Route::Outside) => Some(to_outside(node, node)),
             (World::Wire([client, server]), Route::Pod) => {
                 Some(Ends { client, server, address: WIRE[1].into() })
             }
-            (World::Bare(_), Route::Pod) | (World::Wire(_), Route::Outside) => None,
+            (World::Bare(_), _) | (World::Wire(_), _) => None,
         }
     }
 

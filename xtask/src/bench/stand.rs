@@ -1,6 +1,6 @@
 //! Everything the chosen workloads need, set up once.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use super::lifecycle::Site;
 use super::options::Plan;
@@ -9,13 +9,13 @@ use super::rig::Rig;
 use super::servers::Cpus;
 use super::traffic;
 use super::variant::Variant;
-use super::workload::Workload;
+use super::workload::{Route, Workload};
 
 /// The set-ups by variant, each used by the workloads that share it.
 pub(super) struct Stand<'a> {
     plan: &'a Plan,
     cpus: Cpus,
-    rigs: Vec<(Variant, Rig)>,
+    rigs: Vec<(Variant, bool, Rig)>,
     sites: Vec<(Variant, Option<usize>, Site)>,
 }
 
@@ -33,9 +33,11 @@ impl<'a> Stand<'a> {
     }
 
     fn prepare(&mut self, workload: Workload, variant: Variant) -> Result<()> {
-        match others(workload) {
-            None if self.rig(variant).is_none() => self.rigs.push((variant, Rig::new(variant, self.cpus)?)),
-            Some(others) if self.site(variant, others).is_none() => {
+        match need(workload) {
+            Need::Rig { ruled } if self.rig(variant, ruled).is_none() => {
+                self.rigs.push((variant, ruled, Rig::new(variant, ruled, self.cpus)?));
+            }
+            Need::Site(others) if self.site(variant, others).is_none() => {
                 let site = match others {
                     Some(count) => Site::new(variant, count)?,
                     None => Site::weighed(variant)?,
@@ -49,19 +51,21 @@ impl<'a> Stand<'a> {
 
     /// Measures once.
     pub(super) fn sample(&self, workload: Workload, variant: Variant) -> Result<Sample> {
-        let site = || self.site(variant, others(workload).flatten()).context("no such site");
-        match workload {
-            Workload::Traffic(load, route) => {
-                let rig = self.rig(variant).context("no such rig")?;
+        match (workload, need(workload)) {
+            (Workload::Traffic(load, route), Need::Rig { ruled }) => {
+                let rig = self.rig(variant, ruled).context("no such rig")?;
                 traffic::measure(rig, load, route, self.plan, self.cpus)
             }
-            Workload::Pods(operation, _) => site()?.time(operation, self.plan.repeats),
-            Workload::Memory => site()?.weigh(),
+            (Workload::Pods(operation, _), Need::Site(others)) => {
+                self.site(variant, others).context("no such site")?.time(operation, self.plan.repeats)
+            }
+            (_, Need::Site(others)) => self.site(variant, others).context("no such site")?.weigh(),
+            (_, Need::Rig { .. }) => bail!("only traffic has a rig"),
         }
     }
 
-    fn rig(&self, variant: Variant) -> Option<&Rig> {
-        self.rigs.iter().find(|(of, _)| *of == variant).map(|(_, rig)| rig)
+    fn rig(&self, variant: Variant, ruled: bool) -> Option<&Rig> {
+        self.rigs.iter().find(|rig| rig.0 == variant && rig.1 == ruled).map(|rig| &rig.2)
     }
 
     fn site(&self, variant: Variant, others: Option<usize>) -> Option<&Site> {
@@ -69,11 +73,18 @@ impl<'a> Stand<'a> {
     }
 }
 
-/// The site of a workload: with so many other pods, or the one where memory is noted; none for traffic.
-fn others(workload: Workload) -> Option<Option<usize>> {
+/// What a workload is measured on.
+enum Need {
+    /// Pods for traffic, on a node with the rules of a cluster or without.
+    Rig { ruled: bool },
+    /// A node with so many other pods, or the one where memory is noted.
+    Site(Option<usize>),
+}
+
+fn need(workload: Workload) -> Need {
     match workload {
-        Workload::Traffic(..) => None,
-        Workload::Pods(_, others) => Some(Some(others)),
-        Workload::Memory => Some(None),
+        Workload::Traffic(_, route) => Need::Rig { ruled: route == Route::Ruled },
+        Workload::Pods(_, others) => Need::Site(Some(others)),
+        Workload::Memory => Need::Site(None),
     }
 }

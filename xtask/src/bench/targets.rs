@@ -6,7 +6,7 @@ use super::results::Results;
 use super::variant::Variant::{self, Accelerated, Host, Off, Reference, Wire};
 use super::workload::Load::{Connections, Datagrams, RoundTrips, Streams};
 use super::workload::Operation::{Add, Del};
-use super::workload::Route::{Outside, Pod};
+use super::workload::Route::{Outside, Pod, Ruled};
 use super::workload::Workload::{self, Memory, Pods, Traffic};
 
 /// What the accelerated variant is to reach in one workload.
@@ -36,7 +36,7 @@ const fn times(workload: Workload, against: Variant, least: f64) -> Target {
 }
 
 /// In the order of the goal they come from.
-static TARGETS: [Target; 17] = [
+static TARGETS: [Target; 20] = [
     times(Traffic(Datagrams, Pod), Reference, 1.40),
     times(Traffic(Datagrams, Pod), Wire, 0.97),
     times(Traffic(RoundTrips, Pod), Reference, 1.25),
@@ -47,6 +47,9 @@ static TARGETS: [Target; 17] = [
     times(Traffic(RoundTrips, Outside), Host, 0.97),
     times(Traffic(Streams(1), Outside), Host, 0.97),
     times(Traffic(Streams(4), Outside), Host, 0.97),
+    times(Traffic(Datagrams, Ruled), Reference, 1.60),
+    times(Traffic(RoundTrips, Ruled), Reference, 1.60),
+    times(Traffic(Streams(1), Ruled), Reference, 1.60),
     times(Traffic(Connections, Pod), Off, 0.98),
     times(Traffic(Connections, Outside), Off, 0.98),
     times(Pods(Add, 1), Reference, 6.0),

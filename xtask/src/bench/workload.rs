@@ -33,6 +33,8 @@ pub(super) enum Route {
     Pod,
     /// From a pod to a host beyond the node's uplink, masqueraded.
     Outside,
+    /// The same on a node with the iptables rules of a cluster.
+    Ruled,
 }
 
 /// What a runtime asks of a plugin.
@@ -44,6 +46,8 @@ pub(super) enum Operation {
 
 const LOADS: [Load; 5] =
     [Load::Datagrams, Load::RoundTrips, Load::Streams(1), Load::Streams(4), Load::Connections];
+/// Those measured through rules as well.
+const RULED: [Load; 4] = [Load::Datagrams, Load::RoundTrips, Load::Streams(1), Load::Connections];
 /// Pods that are on the node besides the one measured; none means that the first one brings the bridge.
 pub(super) const OTHERS: [usize; 3] = [0, 1, 50];
 
@@ -55,6 +59,7 @@ impl Workload {
         let operations = [Operation::Add, Operation::Del];
         let pods = operations.map(|operation| OTHERS.map(|others| Workload::Pods(operation, others)));
         let mut all = traffic.concat();
+        all.extend(RULED.map(|load| Workload::Traffic(load, Route::Ruled)));
         all.extend(pods.concat());
         all.push(Workload::Memory);
         all
@@ -100,7 +105,9 @@ impl Workload {
         match self {
             Workload::Traffic(_, Route::Pod) => &[Accelerated, Off, Reference, Wire],
             Workload::Traffic(_, Route::Outside) => &[Accelerated, Off, Reference, Host],
-            Workload::Pods(..) | Workload::Memory => &[Accelerated, Reference],
+            Workload::Traffic(_, Route::Ruled) | Workload::Pods(..) | Workload::Memory => {
+                &[Accelerated, Reference]
+            }
         }
     }
 }
@@ -151,6 +158,7 @@ impl Route {
         match self {
             Route::Pod => "pod",
             Route::Outside => "outside",
+            Route::Ruled => "ruled",
         }
     }
 
@@ -159,6 +167,7 @@ impl Route {
         match self {
             Route::Pod => "pod to pod",
             Route::Outside => "pod to outside",
+            Route::Ruled => "to outside through rules",
         }
     }
 }
