@@ -49,13 +49,14 @@ fn by_del(node: &Node) -> Result<()> {
 }
 
 fn by_add(node: &Node) -> Result<()> {
-    // One that was complete but for its answer is there, and says so.
-    match exec(node, plugin::NAME, "ADD", &ENV, &request(&json!({}))) {
+    let outcome = exec(node, plugin::NAME, "ADD", &ENV, &request(&json!({})));
+    let record = node.read("/run/ebpf-bridge/n1/pod1@eth0")?;
+    let record: Value = serde_json::from_str(&record).context("the record")?;
+    equal("the record is complete", &record["complete"], &json!(true))?;
+    match outcome {
         Ok(_) => {}
-        outcome => {
-            let error = refused(outcome)?;
-            ensure!(error.msg.contains("already"), "the next ADD: {error}");
-        }
+        // It was complete but for its answer: it is there, and says so.
+        outcome => ensure!(refused(outcome)?.msg.contains("already"), "refused"),
     }
     by_del(node)
 }

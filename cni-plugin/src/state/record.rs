@@ -59,6 +59,9 @@ pub struct Record {
     pub iptables: bool,
     /// Why the pod is not accelerated; `None` if it is, or if the ADD is not finished.
     pub not_accelerated: Option<String>,
+    /// True once the ADD has done everything; false while it is under way, or when it was cut short.
+    #[serde(default)]
+    pub complete: bool,
     /// Kubernetes namespace and pod name, from `CNI_ARGS`.
     pub pod: Option<(String, String)>,
     /// Start of the ADD, seconds since the Unix epoch.

@@ -14,6 +14,7 @@ fn record(network: &str, id: &str) -> Record {
         bpffs: None,
         iptables: false,
         not_accelerated: None,
+        complete: true,
         pod: None,
         created: 0,
     }

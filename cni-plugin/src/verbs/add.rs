@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::Value;
 
-use super::{VerbError, del, lease};
+use super::{VerbError, del, earlier, lease};
 use crate::{
     cni::{
         layout,
@@ -19,7 +19,7 @@ use crate::{
     config::{ConfigError, EbpfConfig, Ipam, MasqueradeBackend, Mode, Network},
     dataplane,
     host::{Host, HostError, Journal, LinuxHost, Netns, vlan_probe},
-    plan::{self, Addressing, Observed, Placement, Side, Step},
+    plan::{self, Addressing, Observed, Placement, Side},
     state::{LeaseSource, Record, Records, STATE_DIR},
 };
 
@@ -29,12 +29,12 @@ pub(super) fn add(network: &Network, environment: &Environment) -> Result<Value,
     let netns = environment.netns.as_deref().ok_or(VerbError::Missing("CNI_NETNS"))?;
     let records = Records::at(STATE_DIR);
     let mut host = LinuxHost::open(Some(Netns::open(netns)?))?;
+    ask_for_vlans(network)?;
+    let mut record = begin(network, attachment, netns, environment);
+    earlier::take_over(network, &records, &mut record, &mut host)?;
     if host.link(Side::Pod, &attachment.ifname)?.is_some() {
         return Err(VerbError::Exists { ifname: attachment.ifname.clone() });
     }
-    ask_for_vlans(network)?;
-    let mut record = begin(network, attachment, netns, environment);
-    take_over(network, &records, &mut record, &mut host)?;
     records.write(&record)?;
     let mut journal = Journal::default();
     let result = wire(network, &records, &mut record, &mut host, &mut journal);
@@ -77,34 +77,10 @@ fn begin(network: &Network, attachment: &Attachment, netns: &Path, environment: 
         bpffs: (network.ebpf.mode != Mode::Off).then(|| network.ebpf.bpffs.clone()),
         iptables: network.ip_masq && network.masquerade_backend == MasqueradeBackend::Iptables,
         not_accelerated: None,
+        complete: false,
         pod: pod.map(|(namespace, name)| (namespace.to_owned(), name.to_owned())),
         created: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs()),
     }
-}
-
-/// An earlier ADD of the same attachment was cut short, or its namespace is gone without a DEL: this one gets
-/// its addresses, and what is left of its link goes. One that is alive is left alone.
-fn take_over(
-    network: &Network,
-    records: &Records,
-    record: &mut Record,
-    host: &mut LinuxHost,
-) -> Result<(), VerbError> {
-    let Some(before) = records.read(&record.network, &record.attachment())? else { return Ok(()) };
-    if before.netns != record.netns
-        && let Ok(netns) = Netns::open(&before.netns)
-        && LinuxHost::open(Some(netns))?.link(Side::Pod, &before.ifname)?.is_some()
-    {
-        return Err(VerbError::Exists { ifname: before.ifname });
-    }
-    host.apply(&Step::DeleteLink { name: before.veth.clone() })?;
-    if matches!(before.lease, LeaseSource::Exec { .. })
-        && let Err(error) = lease::release(network, &before.attachment(), Some(&before))
-    {
-        log::warn!("the addresses of the earlier ADD could not be given back: {error}");
-    }
-    record.addresses = before.addresses;
-    Ok(())
 }
 
 /// Everything that may fail and then has to be undone.
@@ -132,6 +108,7 @@ fn wire(
     steps.retain(|step| step.is_repeatable() || !done.contains(step));
     journal.run(host, &steps)?;
     accelerate(network, record, host)?;
+    record.complete = true;
     records.write(record)?;
     result(network, record, &addressing, dns, host)
 }

@@ -127,7 +127,8 @@ pub(super) fn release(
                 }
                 _ => HostLocal::unconfigured(&network.name, &data_dir)?,
             };
-            let hint = record.map(Record::ips).unwrap_or_default();
+            // That of an ADD cut short may not know all it has leased: then every lease is looked at.
+            let hint = record.filter(|record| record.complete).map(Record::ips).unwrap_or_default();
             Ok(ipam.release(&owner, &hint)?)
         }
         LeaseSource::Exec { plugin, ipam } => {

@@ -3,6 +3,7 @@
 mod add;
 mod check;
 mod del;
+mod earlier;
 mod error;
 mod gc;
 mod lease;

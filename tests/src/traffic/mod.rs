@@ -1,9 +1,13 @@
-//! Traffic between places, by sockets made inside them; no tool of the machine takes part.
+//! Traffic between places, by sockets made inside them; no tool of the machine takes part. Most of it asks what
+//! arrives; [`flood`] and [`churn`] ask how fast.
 
 mod advert;
 mod capture;
+mod churn;
+mod flood;
 mod forged;
 mod inject;
+mod pin;
 mod probe;
 mod service;
 mod steady;
@@ -12,8 +16,11 @@ mod udp;
 
 pub use advert::advertise;
 pub use capture::{Capture, Frame};
+pub use churn::{Churn, churn};
+pub use flood::{Flood, flood};
 pub use forged::Segment;
 pub use inject::Injector;
+pub use pin::cpus;
 pub use probe::{Outcome, Prober};
 pub use service::{Answer, Service, ask_tcp, ask_udp, ask_udp_within};
 pub use steady::{Report, Steady};
@@ -22,6 +29,8 @@ pub use udp::{Echo, echo, echo_whole};
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
+
+use pin::{pin, pinned};
 
 /// How long a connection, a read or a write may take before it counts as failed.
 pub const PATIENCE: Duration = Duration::from_secs(5);

@@ -31,6 +31,7 @@ fn record() -> Record {
         bpffs: None,
         iptables: false,
         not_accelerated: None,
+        complete: true,
         pod: None,
         created: 0,
     }

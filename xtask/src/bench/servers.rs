@@ -1,0 +1,84 @@
+//! The servers of the standard tools, in the place the traffic goes to.
+
+use std::fs;
+use std::net::IpAddr;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use ebpf_bridge_lab::Place;
+
+pub(super) const IPERF3_PORT: u16 = 5201;
+pub(super) const SOCKPERF_PORT: u16 = 11111;
+const START_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The CPUs both ends of a measurement run on.
+#[derive(Clone, Copy)]
+pub(super) struct Cpus {
+    /// Of clients in bulk traffic.
+    pub(super) client: usize,
+    /// Of servers in bulk traffic, and of everything where both ends share one.
+    pub(super) server: usize,
+}
+
+/// An iperf3 and a sockperf server. They end with the value.
+pub(super) struct Servers {
+    running: Vec<Child>,
+}
+
+impl Servers {
+    /// Starts them, and waits until they listen.
+    pub(super) fn start(place: &Place, address: IpAddr, cpus: Cpus) -> Result<Self> {
+        let mut servers = Self { running: Vec::new() };
+        let mut iperf3 = pinned(place, cpus.server, "iperf3");
+        iperf3.args(["--server", "--port", &IPERF3_PORT.to_string()]);
+        servers.spawn(place, iperf3, IPERF3_PORT)?;
+        let mut sockperf = pinned(place, cpus.server, "sockperf");
+        sockperf.args(["server", "--tcp", "-i", &address.to_string(), "-p", &SOCKPERF_PORT.to_string()]);
+        servers.spawn(place, sockperf, SOCKPERF_PORT)?;
+        Ok(servers)
+    }
+
+    fn spawn(&mut self, place: &Place, mut command: Command, port: u16) -> Result<()> {
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        self.running.push(command.spawn().context("starting a server")?);
+        let start = Instant::now();
+        while !listens(place, port)? {
+            ensure!(start.elapsed() < START_TIMEOUT, "nothing listens on port {port}");
+            thread::sleep(Duration::from_millis(10));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Servers {
+    fn drop(&mut self) {
+        for server in &mut self.running {
+            drop(server.kill());
+            drop(server.wait());
+        }
+    }
+}
+
+/// A program that stays on one CPU of a place.
+pub(super) fn pinned(place: &Place, cpu: usize, program: &str) -> Command {
+    let mut command = place.command("taskset");
+    command.args(["--cpu-list", &cpu.to_string(), program]);
+    command
+}
+
+/// Whether a TCP socket listens, by the kernel's table: a connection to try would count as a client.
+fn listens(place: &Place, port: u16) -> Result<bool> {
+    place.run_in(|| {
+        let tables =
+            ["tcp", "tcp6"].map(|table| fs::read_to_string(format!("/proc/thread-self/net/{table}")));
+        let suffix = format!(":{port:04X}");
+        Ok(tables.iter().flatten().flat_map(|table| table.lines()).any(|line| {
+            let mut columns = line.split_whitespace().skip(1);
+            let local = columns.next().unwrap_or_default();
+            // State 0A is TCP_LISTEN of the kernel's net/tcp_states.h.
+            local.ends_with(&suffix) && columns.nth(1) == Some("0A")
+        }))
+    })
+}
