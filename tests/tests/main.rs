@@ -24,6 +24,7 @@ mod invalid;
 mod keys;
 mod killed;
 mod lab;
+mod latency;
 mod lifecycle;
 mod modes;
 mod parallel;
@@ -74,6 +75,7 @@ fn main() -> ExitCode {
     conformance::register(&mut suite);
     delegate::register(&mut suite);
     parallel::register(&mut suite);
+    latency::register(&mut suite);
     programs::register(&mut suite);
     protocol::register(&mut suite);
     containerd::register(&mut suite);
