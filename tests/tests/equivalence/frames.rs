@@ -11,7 +11,9 @@ use ebpf_bridge_lab::{Family, Place, Scene, Stats, UPLINK, Variant, config, obse
 use super::corpus::{Fast, Row, rows};
 use super::seen::{is_error, is_from, normal};
 
-/// How often each frame is sent. The first one is learned from.
+/// Ordinary packets sent first, so that the flow is known and long packets are too.
+const ORDINARY: usize = 4;
+/// How often each frame is sent then.
 const COPIES: usize = 8;
 /// Fast copies that must be among them: on a busy machine a note can be too old when its packet leaves.
 const FAST: u64 = 4;
@@ -38,8 +40,10 @@ impl fmt::Display for Way {
 }
 
 /// What became of the copies of one packet.
-#[derive(Debug, Clone, PartialEq, Eq)]
 struct Seen {
+    /// Those that were fast; 0 with mode off.
+    redirected: u64,
+    /// The ordinary packets first.
     received: Vec<Vec<u8>>,
     /// ICMP errors that reached the sender.
     answered: Vec<Vec<u8>>,
@@ -48,6 +52,7 @@ struct Seen {
 /// A node with two pods, on which one variant is tried.
 struct World {
     scene: Scene,
+    variant: Variant,
     way: Way,
     family: Family,
     injector: Injector,
@@ -73,15 +78,14 @@ fn compare(on: &World, off: &World, row: &Row, port: u16) -> Result<()> {
         return Ok(());
     }
     let expected = off.send(row, port).context("with mode off")?;
-    let before = Stats::read(&on.scene.node)?;
     let got = on.send(row, port).context("on the fast path")?;
-    let redirected = (&Stats::read(&on.scene.node)? - &before).redirected();
+    let redirected = got.redirected;
     let fast = row.fast == Fast::Always || row.fast == Fast::Bridged && on.way == Way::Pod;
     match fast {
         true => ensure!(redirected >= FAST, "only {redirected} of {COPIES} copies were fast"),
         false => ensure!(redirected == 0, "{redirected} copies were fast"),
     }
-    ensure!(!fast || got.received.len() == COPIES, "{} of {COPIES} copies arrived", got.received.len());
+    ensure!(!fast || got.received.len() == ORDINARY + COPIES, "{} packets arrived", got.received.len());
     equal("arrived", &got.received, &expected.received)?;
     equal("answered", &got.answered, &expected.answered)
 }
@@ -115,7 +119,7 @@ impl World {
         };
         let macs = [mac(&next.mac)?, mac(&observe::link(&scene.pods[0], "eth0")?.mac)?];
         let injector = Injector::new(&scene.pods[0], "eth0")?;
-        let world = World { scene, way, family, injector, macs };
+        let world = World { scene, variant, way, family, injector, macs };
         world.mute()?;
         Ok(world)
     }
@@ -154,8 +158,9 @@ impl World {
         Ok(())
     }
 
-    fn send(&self, row: &Row, port: u16) -> Result<Seen> {
-        let mut frame = Frame {
+    /// An ordinary packet.
+    fn frame(&self, port: u16) -> Frame {
+        Frame {
             macs: self.macs,
             addresses: self.addresses(),
             ttl: 64,
@@ -165,9 +170,20 @@ impl World {
             dont_fragment: false,
             ports: [port, 4_000],
             transport: Transport::Tcp { sequence: 1, acknowledgement: 1 },
-            payload: vec![0x42; 64],
-        };
+            payload: vec![0x42; 1_300],
+        }
+    }
+
+    fn redirected(&self) -> Result<u64> {
+        if self.variant == Variant::Off { Ok(0) } else { Ok(Stats::read(&self.scene.node)?.redirected()) }
+    }
+
+    fn send(&self, row: &Row, port: u16) -> Result<Seen> {
+        let ordinary = self.frame(port);
+        let mut frame = ordinary.clone();
+        frame.payload.truncate(64);
         (row.frame)(&mut frame);
+        let ordinary = Frame { transport: frame.transport, ..ordinary }.build();
         let mut bytes = frame.build();
         (row.bytes)(&mut bytes);
         if row.fast != Fast::Broken {
@@ -177,12 +193,17 @@ impl World {
         let arriving =
             Capture::start(self.receiver(), move |frame| frame.for_host && is_from(frame, sender))?;
         let errors = Capture::start(&self.scene.pods[0], is_error)?;
+        for _ in 0..ORDINARY {
+            self.injector.send(&ordinary)?;
+        }
+        let before = self.redirected()?;
         for _ in 0..COPIES {
             self.injector.send(&bytes)?;
         }
+        let redirected = self.redirected()? - before;
         let normal =
             |capture: Capture| -> Result<Vec<_>> { Ok(capture.stop()?.iter().map(normal).collect()) };
-        Ok(Seen { received: normal(arriving)?, answered: normal(errors)? })
+        Ok(Seen { redirected, received: normal(arriving)?, answered: normal(errors)? })
     }
 }
 
