@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use ebpf_bridge_lab::libcni::{Conflist, Container, Runtime};
-use ebpf_bridge_lab::{Need, Node, config};
+use ebpf_bridge_lab::{Need, Node, Pod, config};
 use serde_json::json;
 
 use crate::suite::Suite;
@@ -28,6 +28,9 @@ pub(crate) fn register(suite: &mut Suite) {
 struct Side {
     node: Node,
     runtime: Runtime,
+    /// Made so far, for their names.
+    made: usize,
+    /// Wired for good.
     pods: usize,
 }
 
@@ -42,19 +45,24 @@ impl Side {
     fn new(kind: &str) -> Result<Side> {
         let changes = json!({"type": kind, "ipam": {"ranges": [[{"subnet": "10.1.0.0/16"}]]}});
         let list = Conflist::of(config::with(config::bridge("auto"), &changes));
-        Ok(Side { node: Node::new()?, runtime: Runtime::new(list), pods: 0 })
+        Ok(Side { node: Node::new()?, runtime: Runtime::new(list), made: 0, pods: 0 })
     }
 
     /// ADDs one more pod, for good.
     fn fill(&mut self) -> Result<()> {
         self.pods += 1;
-        let pod = self.node.pod(&format!("filler{}", self.pods))?;
+        let pod = self.pod()?;
         self.runtime.add(&self.node, &Container::of(&pod)).map(drop)
     }
 
+    fn pod(&mut self) -> Result<Pod> {
+        self.made += 1;
+        self.node.pod(&format!("pod{}", self.made))
+    }
+
     /// One ADD and DEL of a pod.
-    fn cycle(&self, round: usize) -> Result<(Duration, Duration)> {
-        let pod = self.node.pod(&format!("measured{round}"))?;
+    fn cycle(&mut self) -> Result<(Duration, Duration)> {
+        let pod = self.pod()?;
         let container = Container::of(&pod);
         let start = Instant::now();
         self.runtime.add(&self.node, &container)?;
@@ -73,7 +81,7 @@ fn against_reference() -> Result<()> {
                 side.fill()?;
             }
         }
-        let [ours, reference] = measure(&sides)?;
+        let [ours, reference] = measure(&mut sides)?;
         println!("{pods} pods: ours {ours:?}, the reference {reference:?}");
         let (add, del) = (ratio(reference.add, ours.add), ratio(reference.del, ours.del));
         ensure!(
@@ -84,11 +92,11 @@ fn against_reference() -> Result<()> {
     Ok(())
 }
 
-fn measure(sides: &[Side; 2]) -> Result<[Medians; 2]> {
+fn measure(sides: &mut [Side; 2]) -> Result<[Medians; 2]> {
     let mut times = [const { (Vec::new(), Vec::new()) }; 2];
-    for round in 0..ROUNDS {
-        for (side, (adds, dels)) in sides.iter().zip(&mut times) {
-            let (add, del) = side.cycle(round)?;
+    for _ in 0..ROUNDS {
+        for (side, (adds, dels)) in sides.iter_mut().zip(&mut times) {
+            let (add, del) = side.cycle()?;
             adds.push(add);
             dels.push(del);
         }
@@ -109,7 +117,7 @@ fn leases() -> Result<()> {
          printf 'other%s\\r\\neth0' $i > {directory}/10.1.$((i / 250 + 10)).$((i % 250 + 1)); done"
     );
     ensure!(full.command("sh").args(["-c", &write]).status()?.success(), "the leases cannot be written");
-    let [few, many] = measure(&sides)?;
+    let [few, many] = measure(&mut sides)?;
     println!("one lease {few:?}, {LEASES} more {many:?}");
     let slower = ratio(many.add, few.add);
     ensure!(slower <= 1.2, "ADD takes {slower:.2} times as long with {LEASES} leases");

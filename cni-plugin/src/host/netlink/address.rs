@@ -20,9 +20,14 @@ pub struct Detection {
 impl Netlink {
     /// The addresses of a link.
     pub fn addresses(&self, index: u32) -> Result<Vec<IpNetwork>, HostError> {
-        let request = self.handle.address().get().set_link_index_filter(index).execute();
-        let messages = self.all(request).map_err(|error| failed("list", "addresses", error))?;
-        Ok(messages.iter().filter_map(network_of).collect())
+        Ok(self.messages(index)?.iter().filter_map(network_of).collect())
+    }
+
+    /// The kernel leaves the other links' out; so does rtnetlink, where the kernel cannot.
+    fn messages(&self, index: u32) -> Result<Vec<AddressMessage>, HostError> {
+        let mut request = self.handle.address().get().set_link_index_filter(index);
+        request.message_mut().header.index = index;
+        self.all(request.execute()).map_err(|error| failed("list", "addresses", error))
     }
 
     /// Adds an address, an IPv6 one with duplicate address detection or without. Returns false if it is there.
@@ -48,8 +53,7 @@ impl Netlink {
 
     /// How far duplicate address detection is on a link.
     pub fn detection(&self, index: u32) -> Result<Detection, HostError> {
-        let request = self.handle.address().get().set_link_index_filter(index).execute();
-        let messages = self.all(request).map_err(|error| failed("list", "addresses", error))?;
+        let messages = self.messages(index)?;
         let mut state = Detection { tentative: false, duplicate: None };
         for message in messages.iter().filter(|message| message.header.family == AddressFamily::Inet6) {
             let flags = message.attributes.iter().find_map(|attribute| match attribute {

@@ -27,15 +27,10 @@ impl Netlink {
     /// All devices that carry a default route, of either family and in any table.
     pub fn default_route_links(&self) -> Result<Vec<u32>, HostError> {
         let mut links = Vec::new();
-        for message in
-            [RouteMessageBuilder::<Ipv4Addr>::new().build(), RouteMessageBuilder::<Ipv6Addr>::new().build()]
-        {
-            let routes = self.all(self.handle.route().get(message).execute());
-            for route in routes.map_err(|error| failed("list", "routes", error))? {
-                if route.header.destination_prefix_length == 0 && route.header.kind == RouteType::Unicast {
-                    links.extend(route.attributes.iter().flat_map(devices));
-                }
-            }
+        for v4 in [true, false] {
+            let routes = self.unicast_routes(v4)?;
+            let defaults = routes.iter().filter(|route| route.header.destination_prefix_length == 0);
+            links.extend(defaults.flat_map(|route| &route.attributes).flat_map(devices));
         }
         links.sort_unstable();
         links.dedup();
@@ -78,16 +73,13 @@ impl Netlink {
         Ok(routes)
     }
 
+    /// The kernel leaves the others out: with many pods there are thousands, some for every link.
     fn unicast_routes(&self, v4: bool) -> Result<Vec<RouteMessage>, HostError> {
-        let request = if v4 {
-            RouteMessageBuilder::<Ipv4Addr>::new().build()
-        } else {
-            RouteMessageBuilder::<Ipv6Addr>::new().build()
-        };
+        let mut request = RouteMessage::default();
+        request.header.address_family = if v4 { AddressFamily::Inet } else { AddressFamily::Inet6 };
+        request.header.kind = RouteType::Unicast;
         let routes = self.all(self.handle.route().get(request).execute());
-        let mut routes = routes.map_err(|error| failed("list", "routes", error))?;
-        routes.retain(|route| route.header.kind == RouteType::Unicast);
-        Ok(routes)
+        routes.map_err(|error| failed("list", "routes", error))
     }
 
     /// Adds a route. Returns false if it is there.
