@@ -1,5 +1,5 @@
 //! Traffic between places, by sockets made inside them; no tool of the machine takes part. Most of it asks what
-//! arrives; [`flood`] and [`churn`] ask how fast.
+//! arrives; [`flood`], [`ping_pong`] and [`churn`] ask how fast.
 
 mod advert;
 mod capture;
@@ -8,6 +8,7 @@ mod flood;
 mod forged;
 mod inject;
 mod pin;
+mod pingpong;
 mod probe;
 mod service;
 mod steady;
@@ -21,6 +22,7 @@ pub use flood::{Flood, flood};
 pub use forged::Segment;
 pub use inject::Injector;
 pub use pin::cpus;
+pub use pingpong::{PingPong, ping_pong};
 pub use probe::{Outcome, Prober};
 pub use service::{Answer, Service, ask_tcp, ask_udp, ask_udp_within};
 pub use steady::{Report, Steady};

@@ -12,12 +12,11 @@ use crate::fault::Fault;
 use crate::process::{self, Captured, which};
 
 /// Programs, and the Debian packages they come from.
-const TOOLS: [(&str, &str); 7] = [
+const TOOLS: [(&str, &str); 6] = [
     ("ip", "iproute2"),
     ("nft", "nftables"),
     ("iptables", "iptables"),
     ("iperf3", "iperf3"),
-    ("sockperf", "sockperf"),
     ("taskset", "util-linux"),
     ("time", "time"),
 ];
@@ -74,7 +73,6 @@ pub(super) fn describe(cpus: usize) -> Result<Value> {
             "reference": reference_version(reference),
             "iptables": said("iptables", &["--version"]),
             "iperf3": said("iperf3", &["--version"]),
-            "sockperf": said("sockperf", &["--version"]),
         },
     }))
 }

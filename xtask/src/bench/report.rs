@@ -14,9 +14,8 @@ use super::workload::Workload;
 const LIMITS: &str = "\
 - The uplink is a veth pair to another namespace of the same machine: no hardware, no driver, no wire.
 - The machine may be shared, and have few cores. Only ratios within one run mean something.
-- UDP and connections come from generators of our own that keep both ends on one CPU, so the rate is what the path
-  costs; TCP streams are iperf3's, client and server on a CPU each where there are two; RR is sockperf's, both ends on
-  one CPU.
+- TCP streams are iperf3's, client and server on a CPU each where there are two. The rest comes from generators of our
+  own that keep both ends on one CPU, so the rate is what the path costs; the sources say why.
 - The rules are iptables' own, none of which the traffic matches; the policy rules look at every packet, those of the
   Services only at the first one of a connection.
 - CPU time is the whole machine's during the sample, by clock ticks of 10 ms, whatever else it does.";

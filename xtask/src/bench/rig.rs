@@ -8,14 +8,14 @@ use ebpf_bridge_lab::{Node, Place, Scene, Stats, config};
 use serde_json::{Value, json};
 
 use super::rules;
-use super::servers::{Cpus, Servers};
+use super::server::{Cpus, Server};
 use super::variant::Variant;
 use super::workload::Route;
 
 /// Everything one variant needs for traffic.
 pub(super) struct Rig {
     // First, so that they end before the namespaces they are in.
-    _servers: Vec<Servers>,
+    _servers: Vec<Server>,
     world: World,
     /// Whether our programs count packets here.
     counts: bool,
@@ -57,7 +57,7 @@ impl Rig {
         };
         let mut rig = Self { world, counts: variant == Variant::Accelerated, _servers: Vec::new() };
         let ends = [Route::Pod, Route::Outside].into_iter().filter_map(|route| rig.ends(route));
-        let servers = ends.map(|ends| Servers::start(ends.server, ends.address, cpus)).collect::<Result<_>>();
+        let servers = ends.map(|ends| Server::start(ends.server, cpus)).collect::<Result<_>>();
         rig._servers = servers.with_context(|| format!("{} is not set up", variant.title()))?;
         Ok(rig)
     }

@@ -6,7 +6,7 @@ use super::lifecycle::Site;
 use super::options::Plan;
 use super::results::Sample;
 use super::rig::Rig;
-use super::servers::Cpus;
+use super::server::Cpus;
 use super::traffic;
 use super::variant::Variant;
 use super::workload::{Route, Workload};

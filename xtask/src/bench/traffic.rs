@@ -3,14 +3,14 @@
 use std::process::Stdio;
 
 use anyhow::{Context, Result, ensure};
-use ebpf_bridge_lab::traffic::{churn, flood};
+use ebpf_bridge_lab::traffic::{churn, flood, ping_pong};
 use serde_json::Value;
 
 use super::meter::Meter;
 use super::options::Plan;
 use super::results::Sample;
 use super::rig::{Ends, Rig};
-use super::servers::{Cpus, IPERF3_PORT, SOCKPERF_PORT, pinned};
+use super::server::{Cpus, PORT, pinned};
 use super::workload::{Load, Route};
 
 /// Payload of a datagram, and of a request and its answer, in bytes.
@@ -52,7 +52,7 @@ pub(super) fn measure(rig: &Rig, load: Load, route: Route, plan: &Plan, cpus: Cp
 
 fn streams(ends: Ends, count: u8, plan: &Plan, cpus: Cpus) -> Result<Done> {
     let mut iperf3 = pinned(ends.client, cpus.client, "iperf3");
-    iperf3.args(["--json", "--client", &ends.address.to_string(), "--port", &IPERF3_PORT.to_string()]);
+    iperf3.args(["--json", "--client", &ends.address.to_string(), "--port", &PORT.to_string()]);
     iperf3.args(["--time", &plan.seconds.to_string(), "--parallel", &count.to_string()]);
     let output = iperf3.stdin(Stdio::null()).output().context("running iperf3")?;
     let said: Value = serde_json::from_slice(&output.stdout).context("iperf3 printed other than JSON")?;
@@ -63,32 +63,9 @@ fn streams(ends: Ends, count: u8, plan: &Plan, cpus: Cpus) -> Result<Done> {
 }
 
 fn round_trips(ends: Ends, plan: &Plan, cpus: Cpus) -> Result<Done> {
-    let mut sockperf = pinned(ends.client, cpus.server, "sockperf");
-    sockperf.args(["ping-pong", "--tcp", "-i", &ends.address.to_string(), "-p", &SOCKPERF_PORT.to_string()]);
-    sockperf.args(["-m", &SMALL.to_string(), "-t", &plan.seconds.to_string()]);
-    let output = sockperf.stdin(Stdio::null()).output().context("running sockperf")?;
-    let said = String::from_utf8_lossy(&output.stdout);
-    ensure!(output.status.success(), "sockperf: {}", said.trim());
-    let total = numbers(&said, "[Total Run]").context("sockperf says no total")?;
-    // Without its warm-up: when the CPU is busy that counts the wait for the server too.
-    let valid = numbers(&said, "[Valid Duration]").context("sockperf says no valid duration")?;
-    Ok(Done { value: valid.messages / valid.seconds, work: total.messages, lost: None })
-}
-
-/// A line of sockperf's.
-struct Numbers {
-    seconds: f64,
-    messages: f64,
-}
-
-/// Reads `RunTime=1.000 sec; ... ReceivedMessages=41706`.
-fn numbers(said: &str, line: &str) -> Option<Numbers> {
-    let line = said.lines().find(|text| text.contains(line))?;
-    let number = |name: &str| {
-        let rest = line.split(name).nth(1)?;
-        rest.split(|c: char| !c.is_ascii_digit() && c != '.').next()?.parse().ok()
-    };
-    Some(Numbers { seconds: number("RunTime=")?, messages: number("ReceivedMessages=")? })
+    let turns = ping_pong(ends.client, ends.server, ends.address, SMALL, plan.burst, cpus.server)?;
+    let transactions = turns.transactions as f64;
+    Ok(Done { value: transactions / turns.elapsed.as_secs_f64(), work: transactions, lost: None })
 }
 
 fn datagrams(ends: Ends, plan: &Plan, cpus: Cpus) -> Result<Done> {
@@ -101,22 +78,4 @@ fn connections(ends: Ends, plan: &Plan, cpus: Cpus) -> Result<Done> {
     let churn = churn(ends.client, ends.server, ends.address, plan.burst, cpus.server)?;
     let connections = churn.connections as f64;
     Ok(Done { value: connections / churn.elapsed.as_secs_f64(), work: connections, lost: None })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::numbers;
-
-    /// As sockperf 3.7 prints it.
-    const SAID: &str = "\
-sockperf: [Total Run] RunTime=1.000 sec; Warm up time=400 msec; SentMessages=41707; ReceivedMessages=41706
-sockperf: [Valid Duration] RunTime=0.545 sec; SentMessages=20322; ReceivedMessages=20322
-";
-
-    #[test]
-    fn sockperf_is_understood() {
-        let valid = numbers(SAID, "[Valid Duration]").unwrap();
-        assert_eq!((valid.seconds, valid.messages), (0.545, 20322.0));
-        assert_eq!(numbers(SAID, "[Total Run]").unwrap().messages, 41706.0);
-    }
 }

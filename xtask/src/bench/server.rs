@@ -1,7 +1,6 @@
-//! The servers of the standard tools, in the place the traffic goes to.
+//! The server of iperf3, in the place the traffic goes to.
 
 use std::fs;
-use std::net::IpAddr;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,8 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use ebpf_bridge_lab::Place;
 
-pub(super) const IPERF3_PORT: u16 = 5201;
-pub(super) const SOCKPERF_PORT: u16 = 11111;
+pub(super) const PORT: u16 = 5201;
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The CPUs both ends of a measurement run on.
@@ -22,42 +20,29 @@ pub(super) struct Cpus {
     pub(super) server: usize,
 }
 
-/// An iperf3 and a sockperf server. They end with the value.
-pub(super) struct Servers {
-    running: Vec<Child>,
-}
+/// An iperf3 server. It ends with the value.
+pub(super) struct Server(Child);
 
-impl Servers {
-    /// Starts them, and waits until they listen.
-    pub(super) fn start(place: &Place, address: IpAddr, cpus: Cpus) -> Result<Self> {
-        let mut servers = Self { running: Vec::new() };
+impl Server {
+    /// Starts it, and waits until it listens.
+    pub(super) fn start(place: &Place, cpus: Cpus) -> Result<Self> {
         let mut iperf3 = pinned(place, cpus.server, "iperf3");
-        iperf3.args(["--server", "--port", &IPERF3_PORT.to_string()]);
-        servers.spawn(place, iperf3, IPERF3_PORT)?;
-        let mut sockperf = pinned(place, cpus.server, "sockperf");
-        sockperf.args(["server", "--tcp", "-i", &address.to_string(), "-p", &SOCKPERF_PORT.to_string()]);
-        servers.spawn(place, sockperf, SOCKPERF_PORT)?;
-        Ok(servers)
-    }
-
-    fn spawn(&mut self, place: &Place, mut command: Command, port: u16) -> Result<()> {
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        self.running.push(command.spawn().context("starting a server")?);
+        iperf3.args(["--server", "--port", &PORT.to_string()]);
+        iperf3.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let server = Self(iperf3.spawn().context("starting an iperf3 server")?);
         let start = Instant::now();
-        while !listens(place, port)? {
-            ensure!(start.elapsed() < START_TIMEOUT, "nothing listens on port {port}");
+        while !listens(place, PORT)? {
+            ensure!(start.elapsed() < START_TIMEOUT, "nothing listens on port {PORT}");
             thread::sleep(Duration::from_millis(10));
         }
-        Ok(())
+        Ok(server)
     }
 }
 
-impl Drop for Servers {
+impl Drop for Server {
     fn drop(&mut self) {
-        for server in &mut self.running {
-            drop(server.kill());
-            drop(server.wait());
-        }
+        drop(self.0.kill());
+        drop(self.0.wait());
     }
 }
 
