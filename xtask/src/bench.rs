@@ -81,7 +81,12 @@ fn measure(plan: &Plan, cpus: Cpus) -> Result<Results> {
             for variant in variants {
                 let what = format!("{}: {}", workload.title(), variant.title());
                 progress.sample(&what);
-                results.push(workload, variant, stand.sample(workload, variant).context(what)?);
+                let again = |error| {
+                    eprintln!("\n{what}: {error:#}; once more");
+                    stand.sample(workload, variant)
+                };
+                let sample = stand.sample(workload, variant).or_else(again).context(what.clone())?;
+                results.push(workload, variant, sample);
             }
         }
     }
