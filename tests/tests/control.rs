@@ -2,15 +2,18 @@
 
 use std::fs;
 use std::io::Write;
+use std::net::IpAddr;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use aya::maps::{HashMap, Map, MapData};
+use ebpf_bridge_common::flow::{Flow, FlowKey};
 use ebpf_bridge_lab::libcni::Conflist;
 use ebpf_bridge_lab::observe::{Stats, programs};
 use ebpf_bridge_lab::traffic::{self, Steady};
-use ebpf_bridge_lab::{Need, Node, Scene, UPLINK, Variant, config, plugin};
+use ebpf_bridge_lab::{Need, Node, Place, Scene, UPLINK, Variant, config, plugin};
 use tempfile::{NamedTempFile, TempPath};
 
 use crate::check::{equal, eventually};
@@ -22,7 +25,7 @@ const NOTICEABLE: Duration = Duration::from_millis(250);
 const PINS: &str = "/sys/fs/bpf/ebpf-bridge";
 
 pub(crate) fn register(suite: &mut Suite) {
-    let bpf = [Need::Bpf];
+    let bpf = [Need::Bpf, Need::Tool("iperf3")];
     suite.test_with(&bpf, "control: the switch stops and starts the fast path, and nothing is lost", || {
         under_traffic(switch)
     });
@@ -31,6 +34,9 @@ pub(crate) fn register(suite: &mut Suite) {
     });
     suite.test_with(&bpf, "control: forgetting sends every flow past the kernel once", || {
         under_traffic(forget)
+    });
+    suite.test_with(&bpf, "control: flushing the flow map costs nothing but learning anew", || {
+        under_traffic(flush)
     });
     suite.test_with(&bpf, "control: `monitor` tells why a packet was not redirected", || {
         under_traffic(monitor)
@@ -44,7 +50,7 @@ pub(crate) fn register(suite: &mut Suite) {
     suite.test_with(&bpf, "control: foreign filters on the uplink outlive all of it", foreign_filters);
 }
 
-/// TCP and UDP, pod to pod and to outside, fast; then `change`; then all must have gone on.
+/// TCP and UDP, pod to pod and to outside, fast, and as much TCP as goes; then `change`; then all must have gone on.
 fn under_traffic(change: fn(&mut Scene) -> Result<()>) -> Result<()> {
     let mut scene = Scene::with_pods(Variant::Auto, 2)?;
     let (client, outside) = (&scene.pods[0], scene.node.outside());
@@ -55,14 +61,55 @@ fn under_traffic(change: fn(&mut Scene) -> Result<()>) -> Result<()> {
         Steady::tcp(client, outside, outside.address())?,
         Steady::udp(client, outside, outside.address())?,
     ];
+    let bulk = Bulk::start(client, pod, address)?;
     fast(&scene).context("before the change")?;
     change(&mut scene)?;
+    bulk.finish()?;
     for steady in flows {
         steady.goes_on(100, traffic::PATIENCE)?;
         let report = steady.stop()?;
         ensure!(report.silence < NOTICEABLE, "silent for {:?}: {report:?}", report.silence);
     }
     Ok(())
+}
+
+/// As much TCP as goes, for some seconds.
+struct Bulk {
+    server: Child,
+    client: Child,
+}
+
+impl Bulk {
+    fn start(client: &Place, server: &Place, address: IpAddr) -> Result<Bulk> {
+        let quiet = |mut command: Command| command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let mut command = server.command("iperf3");
+        command.args(["--server", "--one-off"]);
+        let server = quiet(command)?;
+        let mut command = client.command("sh");
+        // The server may not listen yet.
+        let call = format!(
+            "for i in 1 2 3 4 5; do iperf3 --client {address} --time 3 && exit; sleep 0.2; done; exit 1"
+        );
+        command.args(["-c", &call]);
+        Ok(Bulk { server, client: quiet(command)? })
+    }
+
+    /// Waits for its end; a connection that broke fails.
+    fn finish(mut self) -> Result<()> {
+        let status = self.client.wait()?;
+        ensure!(status.success(), "iperf3: {status}");
+        ensure!(self.server.wait()?.success(), "iperf3's server");
+        Ok(())
+    }
+}
+
+impl Drop for Bulk {
+    fn drop(&mut self) {
+        for child in [&mut self.client, &mut self.server] {
+            drop(child.kill());
+            drop(child.wait());
+        }
+    }
 }
 
 /// Waits until packets are redirected.
@@ -112,6 +159,22 @@ fn forget(scene: &mut Scene) -> Result<()> {
     let learned = Stats::read(&scene.node)?.egress("learned") - before.egress("learned");
     // Four flows in two directions.
     ensure!(learned >= 8, "only {learned} flows were learned anew");
+    Ok(())
+}
+
+fn flush(scene: &mut Scene) -> Result<()> {
+    let before = Stats::read(&scene.node)?;
+    let flushed = scene.node.run_in(|| {
+        let pin = MapData::from_pin(format!("{PINS}/v1/FLOWS4"))?;
+        let mut flows: HashMap<_, FlowKey<u32>, Flow<u32>> = Map::LruHashMap(pin).try_into()?;
+        let keys: Vec<_> = flows.keys().collect::<Result<_, _>>()?;
+        keys.iter().try_for_each(|key| flows.remove(key))?;
+        Ok(keys.len())
+    })?;
+    ensure!(flushed >= 8, "only {flushed} flows were known");
+    fast(scene)?;
+    let missed = Stats::read(&scene.node)?.ingress("no_flow") - before.ingress("no_flow");
+    ensure!(missed >= 8, "only {missed} packets found no flow");
     Ok(())
 }
 

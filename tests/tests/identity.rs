@@ -14,14 +14,14 @@ use crate::check::equal;
 use crate::suite::Suite;
 
 const PORT: u16 = 80;
-/// How often a pod is replaced; `EBPF_BRIDGE_GENERATIONS` asks for more.
-const GENERATIONS: usize = 50;
+/// How often a pod is replaced; `EBPF_BRIDGE_GENERATIONS` asks for another number.
+const GENERATIONS: usize = 200;
 const QUESTIONS: usize = 10;
 
 pub(crate) fn register(suite: &mut Suite) {
     suite.test_with(
         &[Need::Bpf],
-        "identity: 50 pods one after the other under one address and traffic, each reached within 1 s",
+        "identity: 200 pods one after the other under one address and traffic, each reached within 1 s",
         generations,
     );
     for variant in [Variant::Auto, Variant::Off] {
