@@ -10,7 +10,7 @@ use ebpf_bridge_common::{
     flow::{FLOW_ADDRESS, FLOW_IP, FLOW_L2, FLOW_PORT, FLOW_TO_POD, Flow},
     headers::{Ethernet, Transport, UDP},
     reason::Ingress,
-    wire::{CONFIG_PEER, Config},
+    wire::{CONFIG_PLAIN, Config},
 };
 
 use crate::{
@@ -58,7 +58,7 @@ pub fn repeat<I: Family>(
             unsafe { bpf_csum_update(ctx.skb.skb, difference) };
         }
     }
-    let peer = flow.flags & FLOW_TO_POD != 0 && config.flags & CONFIG_PEER != 0;
+    let peer = flow.flags & FLOW_TO_POD != 0 && config.flags & CONFIG_PLAIN == 0;
     // The kernel takes both off a packet that goes through a veth; bpf_redirect_peer does not.
     let (mark, priority) = if peer { (0, 0) } else { (flow.mark, flow.priority) };
     packet::set_mark_and_priority(ctx.skb.skb, mark, priority);

@@ -26,6 +26,9 @@ pub(crate) fn register(suite: &mut Suite) {
     suite.test_with(&bpf, "control: the switch stops and starts the fast path, and nothing is lost", || {
         under_traffic(switch)
     });
+    suite.test_with(&bpf, "control: packets get into pods by either way, and nothing is lost", || {
+        under_traffic(redirect)
+    });
     suite.test_with(&bpf, "control: forgetting sends every flow past the kernel once", || {
         under_traffic(forget)
     });
@@ -88,6 +91,18 @@ fn switch(scene: &mut Scene) -> Result<()> {
     equal("redirected after an ADD", Stats::read(&scene.node)?.redirected(), off.redirected())?;
     operate(&scene.node, "on")?;
     fast(scene)
+}
+
+fn redirect(scene: &mut Scene) -> Result<()> {
+    for rung in ["plain", "peer"] {
+        let output = scene.node.command(plugin::path()?).args(["redirect", rung]).output()?;
+        ensure!(output.status.success(), "{rung}: {}", String::from_utf8_lossy(&output.stderr));
+        fast(scene).context(rung)?;
+        // An ADD leaves it as it is.
+        scene.wire(rung)?;
+        fast(scene).context(rung)?;
+    }
+    Ok(())
 }
 
 fn forget(scene: &mut Scene) -> Result<()> {

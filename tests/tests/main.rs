@@ -37,6 +37,7 @@ mod reroute;
 mod rules;
 mod services;
 mod suite;
+mod uplink;
 mod wiring;
 
 use std::process::ExitCode;
@@ -68,6 +69,7 @@ fn main() -> ExitCode {
     invalid::register(&mut suite);
     path::register(&mut suite);
     reroute::register(&mut suite);
+    uplink::register(&mut suite);
     idle::register(&mut suite);
     identity::register(&mut suite);
     del::register(&mut suite);

@@ -16,7 +16,7 @@ use std::{
 use clap::{Parser, Subcommand, ValueEnum};
 use serde_json::Value;
 
-use self::control::{Control, control};
+use self::control::{Control, Rung, control};
 
 /// Version of every JSON document the tool prints.
 pub(crate) const SCHEMA_VERSION: u32 = 1;
@@ -52,6 +52,12 @@ enum Verb {
     Off,
     /// Forget everything that was learned, and learn it anew
     Forget,
+    /// Choose how packets get into pods, at once and until told otherwise
+    Redirect {
+        /// Which way
+        #[arg(value_enum)]
+        rung: Rung,
+    },
     /// Packets that are not redirected, and why, as they pass
     Monitor {
         /// Only this reason
@@ -97,6 +103,7 @@ fn serve(cli: &Cli) -> anyhow::Result<()> {
         Verb::On => control(&cli.bpffs, Control::On)?,
         Verb::Off => control(&cli.bpffs, Control::Off)?,
         Verb::Forget => control(&cli.bpffs, Control::Forget)?,
+        Verb::Redirect { rung } => control(&cli.bpffs, Control::Redirect(*rung))?,
         Verb::Monitor { reason, seconds } => {
             return monitor::monitor(&cli.bpffs, reason.as_deref(), seconds.map(Duration::from_secs));
         }

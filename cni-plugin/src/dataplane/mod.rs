@@ -16,7 +16,7 @@ mod verify;
 
 use std::path::Path;
 
-use ebpf_bridge_common::wire::{CONFIG_PEER, CONFIG_TCP, Config};
+use ebpf_bridge_common::wire::{CONFIG_PLAIN, CONFIG_TCP, Config};
 
 use attach::Device;
 
@@ -103,7 +103,7 @@ fn configure(pins: &Pins, config: &EbpfConfig) -> Result<(), DataplaneError> {
         events_until_ns: old.events_until_ns,
         enabled: if old.renew_ns == 0 { 1 } else { old.enabled },
         epoch: old.epoch,
-        flags: CONFIG_PEER | if tcp.is_ok() { CONFIG_TCP } else { 0 },
+        flags: old.flags & CONFIG_PLAIN | if tcp.is_ok() { CONFIG_TCP } else { 0 },
         padding: 0,
     };
     if new == old { Ok(()) } else { maps::write(&mut map, new) }

@@ -22,8 +22,8 @@ pub struct Config {
 
 /// TCP may be accelerated: conntrack's window tracking is liberal, or there is no conntrack.
 pub const CONFIG_TCP: u32 = 1 << 0;
-/// Packets to a pod go by `bpf_redirect_peer` rather than by `bpf_redirect` to the host end.
-pub const CONFIG_PEER: u32 = 1 << 1;
+/// Packets to a pod go by `bpf_redirect` to the host end of its veth rather than by `bpf_redirect_peer`.
+pub const CONFIG_PLAIN: u32 = 1 << 1;
 
 /// Bit 15 of `skb->tc_index`: the packet was noted at ingress; the other bits are the note's number.
 pub const TAG: u16 = 1 << 15;

@@ -5,7 +5,7 @@ use anyhow::{Result, ensure};
 use ebpf_bridge_common::flow::Flow;
 use ebpf_bridge_common::headers::{Ipv4, Ipv6, TCP_SYN};
 use ebpf_bridge_common::reason::Ingress;
-use ebpf_bridge_common::wire::{CONFIG_PEER, Config, TAG};
+use ebpf_bridge_common::wire::{Config, TAG};
 use ebpf_bridge_lab::Need;
 use ebpf_bridge_lab::bpf::{Device, Input};
 use ebpf_bridge_lab::frame::{Transport, correct};
@@ -44,7 +44,7 @@ const PLAIN: Refused = Refused {
 pub(super) fn register(suite: &mut Suite) {
     use Ingress::*;
     let off = Config { enabled: 0, ..CONFIG };
-    let strict = Config { flags: CONFIG_PEER, ..CONFIG };
+    let strict = Config { flags: 0, ..CONFIG };
     let forgotten = Config { epoch: CONFIG.epoch + 1, ..CONFIG };
     for (name, case) in [
         ("the kill switch", Refused { reason: Disabled, config: off, ..PLAIN }),

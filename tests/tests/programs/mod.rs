@@ -13,7 +13,7 @@ mod rewrite;
 
 use anyhow::Result;
 use ebpf_bridge_common::headers::{Ethernet, Ipv4, Ipv6};
-use ebpf_bridge_common::wire::{CONFIG_PEER, CONFIG_TCP, Config};
+use ebpf_bridge_common::wire::{CONFIG_TCP, Config};
 use ebpf_bridge_lab::Need;
 use ebpf_bridge_lab::frame::{Frame, Transport};
 use nix::time::{ClockId, clock_gettime};
@@ -34,7 +34,7 @@ const CONFIG: Config = Config {
     renew_ns: 600_000_000_000,
     enabled: 1,
     epoch: 5,
-    flags: CONFIG_TCP | CONFIG_PEER,
+    flags: CONFIG_TCP,
     padding: 0,
     events_until_ns: 0,
 };
