@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, bail, ensure};
 use ebpf_bridge_common::flow::{FLOW_ADDRESS, FLOW_IP, FLOW_L2, FLOW_PORT, FLOW_TO_POD, Flow};
 use ebpf_bridge_common::reason::{Egress, Ingress};
-use ebpf_bridge_common::wire::{CONFIG_TCP, Config, TAG};
+use ebpf_bridge_common::wire::{CONFIG_PLAIN, CONFIG_TCP, Config, TAG};
 use ebpf_bridge_lab::bpf::{Bench, Device, Input, Output};
 use ebpf_bridge_lab::frame::{Frame, Transport};
 
@@ -40,7 +40,7 @@ pub(super) fn register(suite: &mut Suite) {
         ..out
     };
     register_both(suite, &[], "a flow through DNAT is learned and repeated, no mark enters the pod", pod);
-    let plain = Config { flags: CONFIG_TCP, ..CONFIG };
+    let plain = Config { flags: CONFIG_TCP | CONFIG_PLAIN, ..CONFIG };
     let host_end = Chain { config: plain, left_with: MARK_AND_PRIORITY, ..pod };
     register_both(suite, &[], "a flow to a pod's host end keeps its mark", host_end);
     let bridged = Chain { translate: |_| {}, ..pod };
