@@ -20,13 +20,25 @@ fn main() {
         return;
     };
     println!("cargo::rerun-if-changed={}", object.display());
-    match fs::copy(&object, out.join("ebpf-bridge.o")) {
-        Ok(_) => println!("cargo::rustc-cfg=ebpf_object"),
+    let copied = fs::read(&object).and_then(|bytes| {
+        fs::write(out.join("ebpf-bridge.o"), &bytes)?;
+        Ok(identity(&bytes))
+    });
+    match copied {
+        Ok(identity) => {
+            println!("cargo::rustc-env=EBPF_OBJECT_ID={identity:016x}");
+            println!("cargo::rustc-cfg=ebpf_object");
+        }
         Err(error) => println!(
             "cargo::error=cannot read the eBPF object {} ({error}): run cargo xtask build",
             object.display()
         ),
     }
+}
+
+/// FNV-1a, 64 bits: tells this object from that of another build, no more.
+fn identity(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ *byte as u64).wrapping_mul(0x100_0000_01b3))
 }
 
 fn find(out: &Path) -> Option<PathBuf> {

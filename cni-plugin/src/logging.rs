@@ -40,13 +40,14 @@ pub fn start(config: &LogConfig, environment: &Environment) -> Result<(), VerbEr
         .attachment
         .as_ref()
         .map_or_else(String::new, |attachment| format!(" {}/{}", attachment.container_id, attachment.ifname));
+    let trace = environment.trace.as_ref().map_or_else(String::new, |trace| format!(" trace {trace}"));
     let started = Builder::new()
         .filter_level(config.level)
         .target(target)
         .format(move |out, record| {
             let now = out.timestamp_millis();
             // One write per line, so that the lines of calls that share the file do not mix.
-            writeln!(out, "{now} {} {} {verb}{who}: {}", record.level(), call_id(), record.args())
+            writeln!(out, "{now} {} {} {verb}{who}{trace}: {}", record.level(), call_id(), record.args())
         })
         .try_init();
     // A second start in one process happens only in tests.

@@ -3,7 +3,12 @@
 use std::{
     env,
     io::{self, Read, Write},
-    process::ExitCode,
+    panic,
+    process::{self, ExitCode},
+    sync::{
+        OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use ebpf_bridge::{
@@ -12,9 +17,14 @@ use ebpf_bridge::{
         error::{CniError, Code},
         version,
     },
-    verbs,
+    logging, verbs,
 };
 use serde_json::Value;
+
+/// Set by whoever is about to answer: there must be one document and no second.
+static ANSWERED: AtomicBool = AtomicBool::new(false);
+/// The protocol version of the request, once it is known.
+static VERSION: OnceLock<String> = OnceLock::new();
 
 fn main() -> ExitCode {
     if env::var_os("CNI_COMMAND").is_some() { plugin() } else { cli::run(env::args_os()) }
@@ -22,17 +32,14 @@ fn main() -> ExitCode {
 
 /// Serves one CNI call: the answer, and nothing else, goes to stdout.
 fn plugin() -> ExitCode {
+    answer_for_panics();
     let mut stdin = Vec::new();
     let answer = match io::stdin().read_to_end(&mut stdin) {
         Ok(_) => {
+            VERSION.get_or_init(|| verbs::requested_version(&stdin));
             verbs::serve(|name| env::var_os(name).map(|value| value.to_string_lossy().into_owned()), &stdin)
         }
-        Err(error) => Err(CniError {
-            cni_version: version::NEWEST.to_owned(),
-            code: Code::Io as u32,
-            msg: format!("standard input cannot be read: {error}"),
-            details: String::new(),
-        }),
+        Err(error) => Err(failure(Code::Io, format!("standard input cannot be read: {error}"))),
     };
     let (document, code) = match answer {
         Ok(result) => (result, ExitCode::SUCCESS),
@@ -44,9 +51,64 @@ fn plugin() -> ExitCode {
     }
 }
 
+/// A panic is a defect of ours, but the runtime is to get its one document all the same. What was done by then is
+/// for the DEL that follows a failed ADD.
+fn answer_for_panics() {
+    let usual = panic::take_hook();
+    panic::set_hook(Box::new(move |panic| {
+        usual(panic);
+        if !ANSWERED.load(Ordering::SeqCst) {
+            let error = failure(Code::Internal, format!("a defect of ebpf-bridge: {panic}"));
+            // There is nobody left to tell.
+            let _ = print(serde_json::to_value(error).ok().as_ref());
+        }
+        process::exit(1);
+    }));
+}
+
+fn failure(code: Code, msg: String) -> CniError {
+    CniError {
+        cni_version: VERSION.get().map_or(version::NEWEST, String::as_str).to_owned(),
+        code: code as u32,
+        msg,
+        details: format!("call {}", logging::call_id()),
+    }
+}
+
 fn print(document: Option<&Value>) -> io::Result<()> {
+    ANSWERED.store(true, Ordering::SeqCst);
     let Some(document) = document else { return Ok(()) };
     let mut out = io::stdout().lock();
     serde_json::to_writer_pretty(&mut out, document)?;
     writeln!(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Set in the process that panics, which is this test once more.
+    const PANIC: &str = "EBPF_BRIDGE_TEST_PANIC";
+
+    #[test]
+    fn a_panic_is_answered_with_one_error_document() {
+        if env::var_os(PANIC).is_some() {
+            answer_for_panics();
+            VERSION.get_or_init(|| "0.4.0".to_owned());
+            panic!("on purpose");
+        }
+        let name = "tests::a_panic_is_answered_with_one_error_document";
+        let mut child = process::Command::new(env::current_exe().unwrap());
+        let output = child.args(["--exact", name, "--nocapture"]).env(PANIC, "1").output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        let stdout = String::from_utf8(output.stdout).unwrap();
+        // The test runner's own words come before.
+        let ours = &stdout[stdout.find('{').unwrap()..];
+        let documents: Vec<Value> =
+            serde_json::Deserializer::from_str(ours).into_iter().collect::<Result<_, _>>().unwrap();
+        assert_eq!(documents.len(), 1, "{stdout}");
+        assert_eq!(documents[0]["cniVersion"], "0.4.0");
+        assert_eq!(documents[0]["code"], Code::Internal as u32);
+        assert!(documents[0]["msg"].as_str().unwrap().contains("on purpose"), "{stdout}");
+    }
 }

@@ -9,8 +9,9 @@ use ebpf_bridge_common::{
 };
 
 use crate::{
-    maps::{Family, config, count},
+    maps::{Family, config},
     packet::{self, PASS, at},
+    report,
 };
 
 /// A note older than this is of another packet with the same number. Only a packet that waited (for a
@@ -23,7 +24,7 @@ pub fn run(ctx: &TcContext, kind: u8) -> i32 {
         Ok(()) => Egress::Learned,
         Err(reason) => reason,
     };
-    count(outcome.index());
+    report::egress(ctx, outcome);
     PASS
 }
 
@@ -52,7 +53,7 @@ fn family<I: Family>(ctx: &TcContext, config: &Config, tag: u32, kind: u8) -> Re
     let now = unsafe { bpf_ktime_get_ns() };
     let stash = I::stash().get_ptr_mut(0).ok_or(Egress::StashGone)?;
     // SAFETY: this CPU's cell, and nothing else runs on it now.
-    let note = unsafe { &(*stash).notes[tag as usize & (NOTES - 1)] };
+    let note = unsafe { &mut (*stash).notes[tag as usize & (NOTES - 1)] };
     if note.tag != tag || now.saturating_sub(note.time_ns) > NOTE_LIFETIME_NS {
         return Err(Egress::StashGone);
     }
@@ -69,11 +70,14 @@ fn family<I: Family>(ctx: &TcContext, config: &Config, tag: u32, kind: u8) -> Re
         return Err(Egress::Unrepeatable);
     }
     let headers = packet::headers(ctx, ethernet, ip).ok_or(Egress::Unrepeatable)?;
-    let after = After {
-        seen: headers.seen(packet::gso_size(ctx)),
-        key: headers.key(packet::ifindex(ctx)),
-    };
+    let after = After { seen: headers.seen(packet::gso_size(ctx)), key: headers.key(packet::ifindex(ctx)) };
     let mut flow = learn::<I>(&note.key, &note.seen, &after)?;
+    if note.left != 0 {
+        // A bridge that does not know the address yet floods, say. What was learned from the first copy goes too.
+        let _ = I::flows().remove(&note.key);
+        return Err(Egress::Copied);
+    }
+    note.left = flow.ifindex;
     flow.learned_ns = now;
     flow.epoch = config.epoch;
     flow.mark = packet::mark(ctx);

@@ -1,31 +1,28 @@
 //! `flow_ingress`: carry the packet, or note it for `flow_egress`.
 
 use aya_ebpf::{
-    bindings::{BPF_F_MARK_MANGLED_0, BPF_F_PSEUDO_HDR},
-    helpers::{
-        bpf_ktime_get_ns, bpf_l4_csum_replace, bpf_redirect, bpf_skb_change_type,
-        generated::bpf_redirect_peer,
-    },
+    helpers::{bpf_ktime_get_ns, bpf_redirect, generated::bpf_redirect_peer},
     programs::TcContext,
 };
 use ebpf_bridge_common::{
-    flow::{FLOW_ADDRESS, FLOW_IP, FLOW_L2, FLOW_PORT, FLOW_TO_POD, Flow, FlowKey, Seen},
-    headers::{Ethernet, Ip, Ipv4, Ipv6, TCP, TCP_CONTROL, TCP_SYN, TcpRest, Transport, UDP},
+    flow::{Flow, FlowKey, Seen},
+    headers::{
+        Ethernet, Ip, Ipv4, Ipv6, TCP, TCP_CONTROL, TCP_SYN, TcpRest, Transport, UDP, admit_transport,
+    },
     reason::Ingress,
     rewrite::fresh,
-    wire::{CONFIG_PEER, CONFIG_TCP, Config, NOTES, Note, TAG},
+    wire::{CONFIG_TCP, Config, NOTES, Note, TAG},
 };
 
 use crate::{
     maps::{Family, config, count},
     packet::{self, PASS, at},
+    repeat::repeat,
+    report,
 };
 
-/// `PACKET_HOST` of `include/uapi/linux/if_packet.h`.
-const PACKET_HOST: u32 = 0;
-
 /// What becomes of the packet.
-enum Verdict {
+pub enum Verdict {
     /// Into the device, by the peer rung or not.
     Redirect { ifindex: u32, peer: bool },
     /// To the kernel, with this in `tc_index`.
@@ -45,13 +42,15 @@ pub fn run(ctx: &TcContext) -> i32 {
     packet::set_tc_index(ctx.skb.skb, tag);
     match verdict {
         Verdict::Pass { reason, .. } => {
-            count(reason.index());
+            report::ingress(ctx, reason);
             PASS
         }
         Verdict::Redirect { ifindex, peer } => {
             count(Ingress::Redirected.index());
             // SAFETY: helpers without memory arguments.
-            unsafe { if peer { bpf_redirect_peer(ifindex, 0) as i32 } else { bpf_redirect(ifindex, 0) as i32 } }
+            unsafe {
+                if peer { bpf_redirect_peer(ifindex, 0) as i32 } else { bpf_redirect(ifindex, 0) as i32 }
+            }
         }
     }
 }
@@ -89,6 +88,9 @@ fn carry<I: Family>(ctx: &TcContext, config: &Config) -> Result<Verdict, Ingress
     let ip = at::<I>(ctx, size_of::<Ethernet>()).ok_or(Ingress::Malformed)?;
     // SAFETY: `at` checked the bounds of both.
     let (ethernet, ip) = unsafe { (&*ethernet, &*ip) };
+    if ethernet.is_for_group() {
+        return Err(Ingress::Multicast);
+    }
     ip.admit(packet::l3_available(ctx))?;
     let protocol = ip.protocol();
     if protocol != TCP && protocol != UDP {
@@ -100,6 +102,8 @@ fn carry<I: Family>(ctx: &TcContext, config: &Config) -> Result<Verdict, Ingress
     if let Some(rest) = headers.rest {
         admit_tcp(config, rest, flow)?;
     }
+    let transport_len = ip.total_len() as u32 - size_of::<I>() as u32;
+    admit_transport(transport_len, headers.transport, headers.rest)?;
     let seen = headers.seen(packet::gso_size(ctx));
     // SAFETY: a helper without arguments.
     let now = unsafe { bpf_ktime_get_ns() };
@@ -135,66 +139,6 @@ fn admit_tcp<A>(config: &Config, rest: &TcpRest, flow: Option<*mut Flow<A>>) -> 
     Ok(())
 }
 
-/// Does to the packet what the kernel did to the one the flow was learned from.
-#[inline(always)]
-fn repeat<I: Family>(
-    ctx: &TcContext,
-    config: &Config,
-    flow: &Flow<I::Address>,
-    protocol: u8,
-) -> Result<Verdict, Ingress> {
-    if flow.flags & (FLOW_ADDRESS | FLOW_PORT) != 0 {
-        transport_checksum::<I>(ctx, flow, protocol)?;
-    }
-    if flow.flags & (FLOW_L2 | FLOW_ADDRESS | FLOW_PORT | FLOW_IP) != 0 {
-        // Taken anew: the checksum helper may have moved the packet.
-        let ethernet = at::<Ethernet>(ctx, 0).ok_or(Ingress::RewriteFailed)?;
-        let ip = at::<I>(ctx, size_of::<Ethernet>()).ok_or(Ingress::RewriteFailed)?;
-        let transport =
-            at::<Transport>(ctx, packet::transport_offset::<I>()).ok_or(Ingress::RewriteFailed)?;
-        // SAFETY: `at` checked the bounds of all three.
-        unsafe {
-            (*ethernet).macs = flow.macs_out;
-            (*ip).rewrite(flow);
-            (*transport).sport = flow.sport;
-            (*transport).dport = flow.dport;
-        }
-    }
-    let to_pod = flow.flags & FLOW_TO_POD != 0;
-    packet::set_mark_and_priority(ctx.skb.skb, flow.mark, flow.priority);
-    // Before 6.15 bpf_redirect_peer does not do this itself, and a bridged frame comes in as PACKET_OTHERHOST.
-    // SAFETY: a helper on our own skb.
-    unsafe { bpf_skb_change_type(ctx.skb.skb, PACKET_HOST) };
-    Ok(Verdict::Redirect { ifindex: flow.ifindex, peer: to_pod && config.flags & CONFIG_PEER != 0 })
-}
-
-/// Corrects the TCP or UDP checksum before the fields change. A size of 0 in the flags means that the last
-/// argument is a difference (`bpf_l4_csum_replace` in `net/core/filter.c`).
-#[inline(always)]
-fn transport_checksum<I: Family>(
-    ctx: &TcContext,
-    flow: &Flow<I::Address>,
-    protocol: u8,
-) -> Result<(), Ingress> {
-    let base = packet::transport_offset::<I>() as u32;
-    let (offset, flags) =
-        if protocol == UDP { (base + 6, BPF_F_MARK_MANGLED_0 as u64) } else { (base + 16, 0) };
-    let replace = |difference: u32, flags: u64| {
-        // SAFETY: a helper on our own skb, it checks the offset.
-        match unsafe { bpf_l4_csum_replace(ctx.skb.skb, offset, 0, difference as u64, flags) } {
-            0 => Ok(()),
-            _ => Err(Ingress::RewriteFailed),
-        }
-    };
-    if flow.flags & FLOW_ADDRESS != 0 {
-        replace(flow.address_difference, flags | BPF_F_PSEUDO_HDR as u64)?;
-    }
-    if flow.flags & FLOW_PORT != 0 {
-        replace(flow.port_difference, flags)?;
-    }
-    Ok(())
-}
-
 /// Keeps the packet's appearance on this CPU and returns the tag that leads to it.
 #[inline(always)]
 fn note<I: Family>(key: FlowKey<I::Address>, seen: Seen, time_ns: u64) -> u32 {
@@ -204,6 +148,6 @@ fn note<I: Family>(key: FlowKey<I::Address>, seen: Seen, time_ns: u64) -> u32 {
     let number = stash.last.wrapping_add(1);
     stash.last = number;
     let tag = number & (TAG as u32 - 1) | TAG as u32;
-    stash.notes[number as usize & (NOTES - 1)] = Note { time_ns, key, seen, tag, padding: 0 };
+    stash.notes[number as usize & (NOTES - 1)] = Note { time_ns, key, seen, tag, left: 0 };
     tag
 }

@@ -13,6 +13,8 @@ mod egress;
 mod ingress;
 mod maps;
 mod packet;
+mod repeat;
+mod report;
 
 use aya_ebpf::{macros::classifier, programs::TcContext};
 

@@ -45,7 +45,11 @@ pub struct Headers<'a, I> {
 
 /// The transport header, which is there only if the packet is long enough; the IP header must be checked before.
 #[inline(always)]
-pub fn headers<'a, I: Family>(ctx: &'a TcContext, ethernet: &'a Ethernet, ip: &'a I) -> Option<Headers<'a, I>> {
+pub fn headers<'a, I: Family>(
+    ctx: &'a TcContext,
+    ethernet: &'a Ethernet,
+    ip: &'a I,
+) -> Option<Headers<'a, I>> {
     let offset = transport_offset::<I>();
     let transport = at::<Transport>(ctx, offset)?;
     let rest = if has_rest(ip.protocol()) {

@@ -23,6 +23,12 @@ pub fn bridge(mode: &str) -> Value {
     })
 }
 
+/// The same with IPv6 beside IPv4: the pods also get addresses of fd00:10:1::/64.
+pub fn dual_stack(mode: &str) -> Value {
+    let ranges = json!([[{"subnet": "10.1.0.0/24"}], [{"subnet": "fd00:10:1::/64"}]]);
+    with(bridge(mode), &json!({"ipam": {"ranges": ranges}}))
+}
+
 /// Puts the keys of `changes`, an object, over those of `config`; objects are merged, all else is replaced.
 ///
 /// # Panics

@@ -15,8 +15,13 @@
 //! # }
 //! ```
 
+mod beyond;
+pub mod bpf;
+mod cluster;
 pub mod config;
 pub mod containerd;
+mod family;
+pub mod frame;
 pub mod libcni;
 mod mounts;
 mod needs;
@@ -30,6 +35,9 @@ mod scene;
 mod seccomp;
 pub mod traffic;
 
+pub use beyond::Beyond;
+pub use cluster::{Cluster, LAN};
+pub use family::Family;
 pub use needs::Need;
 pub use node::Node;
 pub use observe::{Snapshot, Stats, Status};

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use nix::unistd::geteuid;
 
-use crate::{Place, plugin};
+use crate::{Place, bpf, plugin};
 
 /// A condition a test cannot do without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +22,10 @@ pub enum Need {
     BridgeFilter,
     /// BPF programs and a bpffs.
     Bpf,
+    /// The eBPF object, which the crates are built with.
+    Object,
+    /// Runs of a program on a packet with a device's checksum: BPF_F_TEST_SKB_CHECKSUM_COMPLETE, 6.17 and newer.
+    DeviceChecksum,
 }
 
 impl Need {
@@ -34,6 +38,10 @@ impl Need {
             Need::Peer(name) => peer_missing(name),
             Need::BridgeFilter => bridge_filter_missing(),
             Need::Bpf => bpf_missing(),
+            Need::Object => bpf::Bench::OBJECT
+                .is_none()
+                .then(|| "built without the eBPF object: run `cargo xtask build-ebpf`".into()),
+            Need::DeviceChecksum => bpf::device_checksum_missing(),
         }
     }
 }

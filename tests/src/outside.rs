@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 
-use crate::Place;
+use crate::{Family, Place};
 
 /// The node's own address on its uplink.
 const NODE_V4: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 2);
@@ -30,6 +30,16 @@ impl Outside {
     /// Its IPv4 address.
     pub fn address(&self) -> IpAddr {
         OUTSIDE_V4.into()
+    }
+
+    /// Its address of a family.
+    pub fn address_in(&self, family: Family) -> IpAddr {
+        family.pick(self.address(), self.address_v6())
+    }
+
+    /// The node's address of a family, as known out here.
+    pub fn node_address_in(&self, family: Family) -> IpAddr {
+        family.pick(self.node_address(), self.node_address_v6())
     }
 
     /// Its IPv6 address.
@@ -68,6 +78,8 @@ pub(crate) fn attach(node: &Place) -> Result<Outside> {
     if has_ipv6() {
         node.call(&format!("ip -6 route add default via {OUTSIDE_V6} dev {UPLINK}"))?;
         settle(node)?;
+        // Until then it answers no neighbour, whatever addresses it has.
+        settle(&place)?;
     }
     Ok(Outside { place })
 }

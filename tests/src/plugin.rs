@@ -15,6 +15,7 @@ pub const PATH_VARIABLE: &str = "EBPF_BRIDGE_BIN";
 const REFERENCE_DIRS: [&str; 2] = ["/usr/lib/cni", "/usr/libexec/cni"];
 
 static CHOSEN: OnceLock<PathBuf> = OnceLock::new();
+static REFERENCE: OnceLock<PathBuf> = OnceLock::new();
 
 /// Says where the plugin was built, for a program that knows better than [`path`] would. The first word counts.
 pub fn choose(path: PathBuf) {
@@ -35,11 +36,23 @@ pub fn path() -> Result<PathBuf> {
     }
 }
 
-/// The reference plugins installed on this machine (Debian: `containernetworking-plugins`); none is no error.
+/// Says where other builds of the reference plugins are. The first word counts.
+pub fn choose_reference(dir: PathBuf) {
+    REFERENCE.get_or_init(|| dir);
+}
+
+/// The directory of the reference plugins: the one chosen, else where distributions install them.
+pub fn reference_dir() -> Option<&'static Path> {
+    let installed = || REFERENCE_DIRS.map(Path::new).into_iter().find(|dir| dir.is_dir());
+    REFERENCE.get().map(PathBuf::as_path).or_else(installed)
+}
+
+/// The reference plugins of this machine (Debian: `containernetworking-plugins`); none is no error.
 pub fn reference_plugins() -> Result<Vec<PathBuf>> {
-    let Some(dir) = REFERENCE_DIRS.iter().find(|dir| Path::new(dir).is_dir()) else {
+    let Some(dir) = reference_dir() else {
         return Ok(Vec::new());
     };
-    let entries = fs::read_dir(dir).with_context(|| format!("listing {dir}"))?;
-    entries.map(|entry| Ok(entry.with_context(|| format!("listing {dir}"))?.path())).collect()
+    let shown = dir.display();
+    let entries = fs::read_dir(dir).with_context(|| format!("listing {shown}"))?;
+    entries.map(|entry| Ok(entry.with_context(|| format!("listing {shown}"))?.path())).collect()
 }

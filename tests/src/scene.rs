@@ -5,9 +5,10 @@ use std::net::IpAddr;
 use std::ops::Deref;
 
 use anyhow::{Context, Result};
+use serde_json::Value;
 
 use crate::libcni::{AddResult, Conflist, Container, Runtime};
-use crate::{Node, Pod, Status, config};
+use crate::{Family, Node, Pod, Status, config};
 
 /// The circumstances under which everything must be reachable alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +58,15 @@ pub struct WiredPod {
 }
 
 impl WiredPod {
+    /// Its first address of a family.
+    ///
+    /// # Panics
+    /// If ADD gave it none.
+    pub fn address_in(&self, family: Family) -> IpAddr {
+        let mut addresses = self.result.ips.iter().map(|ip| ip.address.ip());
+        addresses.find(|&address| Family::of(address) == family).expect("an address of the family")
+    }
+
     /// Its first address.
     pub fn address(&self) -> IpAddr {
         self.address
@@ -91,6 +101,21 @@ impl Scene {
         Ok(scene)
     }
 
+    /// The same with IPv4 and IPv6.
+    pub fn dual_stack(variant: Variant, count: usize) -> Result<Scene> {
+        Scene::dual_stack_with(variant, count, &Value::Null)
+    }
+
+    /// The same with `changes` to the plugin's configuration.
+    pub fn dual_stack_with(variant: Variant, count: usize, changes: &Value) -> Result<Scene> {
+        let list = Conflist::of(config::with(config::dual_stack(variant.mode()), changes));
+        let mut scene = Scene::new(variant.node()?, list);
+        for number in 1..=count {
+            scene.wire(&format!("pod{number}"))?;
+        }
+        Ok(scene)
+    }
+
     /// A scene without pods yet.
     pub fn new(node: Node, list: Conflist) -> Scene {
         Scene { node, runtime: Runtime::new(list), pods: Vec::new() }
@@ -98,12 +123,27 @@ impl Scene {
 
     /// Makes a pod and has it wired.
     pub fn wire(&mut self, name: &str) -> Result<&WiredPod> {
+        self.wire_with(name, |container| container)
+    }
+
+    /// The same with arguments of the runtime's.
+    pub fn wire_with(
+        &mut self,
+        name: &str,
+        arguments: impl FnOnce(Container) -> Container,
+    ) -> Result<&WiredPod> {
         let pod = self.node.pod(name)?;
-        let container = Container::of(&pod);
+        let container = arguments(Container::of(&pod));
         let result = self.runtime.add(&self.node, &container).with_context(|| format!("ADD of {name}"))?;
+        self.adopt(pod, container, result)?;
+        self.pods.last().context("the pod just wired")
+    }
+
+    /// Takes in a pod that the test has wired itself.
+    pub fn adopt(&mut self, pod: Pod, container: Container, result: AddResult) -> Result<()> {
         let address = result.address()?;
         self.pods.push(WiredPod { pod, container, result, address });
-        self.pods.last().context("the pod just wired")
+        Ok(())
     }
 
     /// DEL of every pod; their namespaces stay.

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use anyhow::{Result, ensure};
-use ebpf_bridge_lab::{Need, Place, Scene, Stats, UPLINK, Variant, observe, traffic};
+use ebpf_bridge_lab::{Family, Need, Place, Scene, Stats, UPLINK, Variant, observe, traffic};
 
 use crate::check::equal;
 use crate::suite::Suite;
@@ -13,32 +13,39 @@ const BULK: u64 = 100 << 20;
 const SHARE: f64 = 0.95;
 
 pub(crate) fn register(suite: &mut Suite) {
-    let mut test =
-        |name: &str, body: fn() -> Result<()>| suite.test_with(&[Need::Bpf], format!("fast: {name}"), body);
-    test("over 95 % of 100 MB from pod to pod, either way", || to_pod(both_ways));
-    test("over 95 % of 100 MB from pod to outside, either way, seen as the node", || to_outside(both_ways));
-    test("over 95 % of 20000 datagrams from pod to pod and back", || to_pod(datagrams));
-    test("over 95 % of 20000 datagrams from pod to outside and back", || to_outside(datagrams));
-    test("over 95 % of 20000 requests over one connection from pod to pod", || to_pod(requests));
-    test("over 95 % of 20000 requests over one connection from pod to outside", || to_outside(requests));
-    test("both programs are on every veth and on the uplink, as `status` says", programs_are_there);
+    for family in Family::ALL {
+        let mut test = |name: &str, path: fn(Family, Exchange) -> Result<()>, exchange: Exchange| {
+            suite.test_with(&[Need::Bpf], format!("fast: {name}, {family}"), move || path(family, exchange));
+        };
+        test("over 95 % of 100 MB from pod to pod, either way", to_pod, both_ways);
+        test("over 95 % of 100 MB from pod to outside, either way, seen as the node", to_outside, both_ways);
+        test("over 95 % of 20000 datagrams from pod to pod and back", to_pod, datagrams);
+        test("over 95 % of 20000 datagrams from pod to outside and back", to_outside, datagrams);
+        test("over 95 % of 20000 requests over one connection from pod to pod", to_pod, requests);
+        test("over 95 % of 20000 requests over one connection from pod to outside", to_outside, requests);
+    }
+    suite.test_with(
+        &[Need::Bpf],
+        "fast: both programs are on every veth and on the uplink, as `status` says",
+        programs_are_there,
+    );
 }
 
 /// Sends something between two places and says whom the server saw.
 type Exchange = fn(&Scene, &Place, &Place, IpAddr) -> Result<IpAddr>;
 
-fn to_pod(exchange: Exchange) -> Result<()> {
-    let scene = Scene::with_pods(Variant::Auto, 2)?;
+fn to_pod(family: Family, exchange: Exchange) -> Result<()> {
+    let scene = Scene::dual_stack(Variant::Auto, 2)?;
     let (client, server) = (&scene.pods[0], &scene.pods[1]);
-    let seen = exchange(&scene, client, server, server.address())?;
-    equal("the client as the server sees it", seen, client.address())
+    let seen = exchange(&scene, client, server, server.address_in(family))?;
+    equal("the client as the server sees it", seen, client.address_in(family))
 }
 
-fn to_outside(exchange: Exchange) -> Result<()> {
-    let scene = Scene::with_pods(Variant::Auto, 1)?;
+fn to_outside(family: Family, exchange: Exchange) -> Result<()> {
+    let scene = Scene::dual_stack(Variant::Auto, 1)?;
     let outside = scene.node.outside();
-    let seen = exchange(&scene, &scene.pods[0], outside, outside.address())?;
-    equal("the client as the server sees it", seen, outside.node_address())
+    let seen = exchange(&scene, &scene.pods[0], outside, outside.address_in(family))?;
+    equal("the client as the server sees it", seen, outside.node_address_in(family))
 }
 
 fn both_ways(scene: &Scene, client: &Place, server: &Place, address: IpAddr) -> Result<IpAddr> {

@@ -1,8 +1,12 @@
 //! The lab itself: what the other tests conclude from it must hold.
 
-use anyhow::{Result, ensure};
+use std::fs;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
 use ebpf_bridge_lab::libcni::{PluginError, exec};
-use ebpf_bridge_lab::{Need, Node, Snapshot};
+use ebpf_bridge_lab::traffic::{churn, cpus, flood};
+use ebpf_bridge_lab::{Need, Node, Place, Snapshot};
 
 use crate::check::{equal, refused};
 use crate::suite::Suite;
@@ -16,6 +20,7 @@ pub(crate) fn register(suite: &mut Suite) {
         "lab: a plugin that says two things, or fails without an error, is found out",
         protocol_breaches,
     );
+    suite.test("lab: what flood and churn say to have done, the kernel has counted", generators_count);
 }
 
 fn nothing_mounts() -> Result<()> {
@@ -39,6 +44,30 @@ fn outside_is_blind() -> Result<()> {
     let found = node.outside().call("ip route get 10.1.0.2");
     ensure!(found.is_err(), "a route to 10.1.0.2: {found:?}");
     Ok(())
+}
+
+fn generators_count() -> Result<()> {
+    let node = Node::new()?;
+    let (outside, address) = (node.outside(), node.outside().address());
+    let (time, cpu) = (Duration::from_millis(50), cpus()?[0]);
+    let flood = flood(&node, outside, address, 64, time, cpu)?;
+    let counted = snmp(outside, "Udp:", "InDatagrams")?;
+    ensure!(counted >= flood.received, "{counted} datagrams counted, not {}", flood.received);
+    equal("datagrams for which there was no room", snmp(outside, "Udp:", "RcvbufErrors")?, 0)?;
+    let churn = churn(&node, outside, address, time, cpu)?;
+    let counted = snmp(outside, "Tcp:", "PassiveOpens")?;
+    ensure!(counted >= churn.connections, "{counted} connections counted, not {}", churn.connections);
+    equal("connections reset", snmp(&node, "Tcp:", "EstabResets")?, 0)
+}
+
+/// A counter of snmp(7): a line of names, then a line of values.
+fn snmp(place: &Place, protocol: &str, name: &str) -> Result<u64> {
+    let text = place.run_in(|| Ok(fs::read_to_string("/proc/thread-self/net/snmp")?))?;
+    let mut lines = text.lines().filter(|line| line.starts_with(protocol));
+    let (names, values) = (lines.next().context("no names")?, lines.next().context("no values")?);
+    let mut pairs = names.split_whitespace().zip(values.split_whitespace());
+    let value = pairs.find(|pair| pair.0 == name).with_context(|| format!("no {name}"))?;
+    Ok(value.1.parse()?)
 }
 
 fn snapshot_notices() -> Result<()> {

@@ -11,10 +11,10 @@ use ebpf_bridge_lab::{Need, Node, Pod, Snapshot, UPLINK, config, traffic};
 use crate::check::equal;
 use crate::suite::Suite;
 
-const PODS: usize = 20;
+const PODS: usize = 60;
 
 pub(crate) fn register(suite: &mut Suite) {
-    suite.test("parallel: 20 ADDs at once on a fresh node succeed, and 20 DELs leave nothing", twenty);
+    suite.test("parallel: 60 ADDs at once on a fresh node succeed, and 60 DELs leave nothing", sixty);
     suite.test_with(
         &[Need::Bpf],
         "parallel: every pod is accelerated while others come and go, the last DEL amid new ADDs",
@@ -22,7 +22,7 @@ pub(crate) fn register(suite: &mut Suite) {
     );
 }
 
-fn twenty() -> Result<()> {
+fn sixty() -> Result<()> {
     let node = Node::new()?;
     let before = Snapshot::take(&node)?;
     let runtime = Runtime::new(Conflist::of(config::bridge("auto")));

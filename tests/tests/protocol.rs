@@ -9,7 +9,7 @@ use crate::check::{equal, refused};
 use crate::suite::Suite;
 
 pub(crate) fn register(suite: &mut Suite) {
-    suite.test("protocol: VERSION lists 1.0.0 and 1.1.0, with and without a configuration", version);
+    suite.test("protocol: VERSION lists 0.1.0 to 1.1.0, with and without a configuration", version);
     suite.test("protocol: an unknown CNI_COMMAND is refused with code 4", unknown_command);
     suite.test("protocol: ADD without its variables names all of them, code 4", missing_variables);
     suite.test("protocol: standard input that is not JSON is refused with code 6", not_json);
@@ -24,7 +24,7 @@ fn version() -> Result<()> {
             exec(&node, plugin::NAME, "VERSION", &[], stdin)?.document.context("no answer to VERSION")?;
         ensure!(answer["cniVersion"].is_string(), "no cniVersion: {answer}");
         let versions = answer["supportedVersions"].as_array().context("no supportedVersions")?;
-        for wanted in ["1.0.0", "1.1.0"] {
+        for wanted in ["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"] {
             ensure!(versions.contains(&json!(wanted)), "{wanted} is not among {versions:?}");
         }
     }

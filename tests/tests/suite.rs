@@ -1,10 +1,14 @@
 //! The list of tests, each with what it needs.
 
 use std::process::ExitCode;
+use std::sync::{PoisonError, RwLock};
 
 use anyhow::Result;
 use ebpf_bridge_lab::Need;
 use libtest_mimic::{Arguments, Failed, Trial};
+
+/// Held for reading by every test that runs, for writing by one that measures and wants the machine to itself.
+static MACHINE: RwLock<()> = RwLock::new(());
 
 /// The tests registered so far.
 #[derive(Default)]
@@ -30,7 +34,26 @@ impl Suite {
         name: impl Into<String>,
         body: impl FnOnce() -> Result<()> + Send + 'static,
     ) {
-        let name = name.into();
+        self.add(needs, name.into(), || {
+            let _shared = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
+            body()
+        });
+    }
+
+    /// Registers a test that measures: no other runs beside it.
+    pub(crate) fn test_alone(
+        &mut self,
+        needs: &[Need],
+        name: impl Into<String>,
+        body: impl FnOnce() -> Result<()> + Send + 'static,
+    ) {
+        self.add(needs, name.into(), || {
+            let _alone = MACHINE.write().unwrap_or_else(PoisonError::into_inner);
+            body()
+        });
+    }
+
+    fn add(&mut self, needs: &[Need], name: String, body: impl FnOnce() -> Result<()> + Send + 'static) {
         let needs = [&[Need::Lab, Need::Plugin], needs].concat();
         let trial = match needs.into_iter().find_map(|need| self.missing(need)) {
             Some(missing) => {

@@ -29,11 +29,15 @@ pub(crate) fn run(workspace: &Workspace) -> Result<ExitCode> {
     let start = Instant::now();
     let mut page = Page::new();
     let node = Node::new()?;
+    // ADD turns it on as well, and leaves it on; the kernel then gives every link anycast routes.
+    node.set_sysctl("net.ipv6.conf.all.forwarding", "1")?;
     let before = Snapshot::take(&node)?;
     let scene = wire(node)?;
+    let service = offer_service(&scene)?;
     show_addresses(&mut page, &scene)?;
     show_programs(&mut page, &scene)?;
     traffic::show(&mut page, &scene)?;
+    scene.node.call(&format!("nft delete table {service}"))?;
     show_removal(&mut page, &scene, &before)?;
     Ok(page.conclude(start.elapsed()))
 }
@@ -67,11 +71,27 @@ fn install(tool: &str, package: &str) -> Result<()> {
 }
 
 fn wire(node: Node) -> Result<Scene> {
-    let mut scene = Scene::new(node, Conflist::of(config::bridge("auto")));
+    let mut scene = Scene::new(node, Conflist::of(config::dual_stack("auto")));
     for name in ["pod1", "pod2"] {
         scene.wire(name)?;
     }
     Ok(scene)
+}
+
+/// What kube-proxy does for a Service with one backend: a DNAT rule, of which the plugin knows nothing. Returns the
+/// table it is in.
+fn offer_service(scene: &Scene) -> Result<&'static str> {
+    let table = "ip demo-service";
+    // Replies go from pod to pod over the bridge, and must be translated back there.
+    scene.node.set_sysctl("net.bridge.bridge-nf-call-iptables", "1")?;
+    scene.node.call(&format!(
+        "nft add table {table} ; \
+         add chain {table} prerouting {{ type nat hook prerouting priority dstnat ; }} ; \
+         add rule {table} prerouting ip daddr {} dnat to {}",
+        traffic::CLUSTER_IP,
+        scene.pods[1].address()
+    ))?;
+    Ok(table)
 }
 
 fn show_addresses(page: &mut Page, scene: &Scene) -> Result<()> {
@@ -92,6 +112,9 @@ fn show_addresses(page: &mut Page, scene: &Scene) -> Result<()> {
     page.line(&format!("{:<8} {:<14} {}, the pods' gateway", "node", gateway, config::BRIDGE));
     page.line(&format!("{:<8} {:<14} {UPLINK}, the uplink", "", outside.node_address()));
     page.line(&format!("{:<8} {:<14} beyond the uplink, has no route to pods", "outside", outside.address()));
+    let service = format!("a rule of netfilter's translates it to {}", scene.pods[1].name());
+    page.line(&format!("{:<8} {:<14} {service}", "service", traffic::CLUSTER_IP));
+    page.line("and each has an IPv6 address too, with IPv6 masquerade at the uplink");
     Ok(())
 }
 

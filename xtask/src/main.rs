@@ -1,5 +1,6 @@
 //! The project's own commands: `cargo xtask <verb>`, one file per verb.
 
+mod bench;
 mod build;
 mod build_ebpf;
 mod debian;
@@ -41,6 +42,8 @@ enum Verb {
     },
     /// Wire two pods in a lab of namespaces, send real traffic, and show who carried it
     Demo,
+    /// Compare speed and cost with the reference bridge, a bare wire and the node's own network
+    Bench(bench::Options),
     /// Check formatting, clippy and dependencies
     Lint,
 }
@@ -67,6 +70,7 @@ fn run(verb: &Verb) -> anyhow::Result<ExitCode> {
         Verb::Build => drop(build::run(&workspace)?),
         Verb::Test { filter } => return test::run(&workspace, filter.as_deref()),
         Verb::Demo => return demo::run(&workspace),
+        Verb::Bench(options) => bench::run(&workspace, options)?,
         Verb::Lint => lint::run(&workspace)?,
     }
     Ok(ExitCode::SUCCESS)

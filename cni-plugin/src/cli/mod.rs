@@ -1,5 +1,7 @@
 //! The operator's tool: one file per verb. Exit codes: 0 fine, 1 failed, 2 usage.
 
+mod control;
+mod monitor;
 mod stats;
 mod status;
 
@@ -8,10 +10,13 @@ use std::{
     io::{self, Write},
     path::PathBuf,
     process::ExitCode,
+    time::Duration,
 };
 
 use clap::{Parser, Subcommand, ValueEnum};
 use serde_json::Value;
+
+use self::control::{Control, Rung, control};
 
 /// Version of every JSON document the tool prints.
 pub(crate) const SCHEMA_VERSION: u32 = 1;
@@ -41,6 +46,27 @@ enum Output {
 
 #[derive(Subcommand)]
 enum Verb {
+    /// Let established flows take the fast path (again)
+    On,
+    /// Let every packet take the bridge path, at once and until `on`
+    Off,
+    /// Forget everything that was learned, and learn it anew
+    Forget,
+    /// Choose how packets get into pods, at once and until told otherwise
+    Redirect {
+        /// Which way
+        #[arg(value_enum)]
+        rung: Rung,
+    },
+    /// Packets that are not redirected, and why, as they pass
+    Monitor {
+        /// Only this reason
+        #[arg(long)]
+        reason: Option<String>,
+        /// Stop after so many seconds
+        #[arg(long = "for", value_name = "SECONDS")]
+        seconds: Option<u64>,
+    },
     /// Packets by program and reason
     Stats,
     /// Pods of this node, and which programs are on which device
@@ -63,17 +89,28 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(error.exit_code() as u8);
         }
     };
-    let report = match cli.verb {
-        Verb::Stats => stats::stats(&cli.bpffs),
-        Verb::Status => status::status(&cli.bpffs),
-    };
-    match report.and_then(|report| Ok(print(&report, cli.output)?)) {
+    match serve(&cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             let _ = writeln!(io::stderr(), "ebpf-bridge: {error:#}");
             ExitCode::FAILURE
         }
     }
+}
+
+fn serve(cli: &Cli) -> anyhow::Result<()> {
+    let report = match &cli.verb {
+        Verb::On => control(&cli.bpffs, Control::On)?,
+        Verb::Off => control(&cli.bpffs, Control::Off)?,
+        Verb::Forget => control(&cli.bpffs, Control::Forget)?,
+        Verb::Redirect { rung } => control(&cli.bpffs, Control::Redirect(*rung))?,
+        Verb::Monitor { reason, seconds } => {
+            return monitor::monitor(&cli.bpffs, reason.as_deref(), seconds.map(Duration::from_secs));
+        }
+        Verb::Stats => stats::stats(&cli.bpffs)?,
+        Verb::Status => status::status(&cli.bpffs)?,
+    };
+    Ok(print(&report, cli.output)?)
 }
 
 fn print(report: &Report, output: Output) -> io::Result<()> {

@@ -40,6 +40,8 @@ pub enum Code {
     Ipam = 103,
     /// CHECK found something missing or changed.
     CheckFailed = 104,
+    /// A defect of the plugin.
+    Internal = 105,
 }
 
 /// An error as the runtime gets it.

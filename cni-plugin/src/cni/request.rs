@@ -80,6 +80,8 @@ pub struct Environment {
     pub args: Vec<(String, String)>,
     /// `CNI_PATH`.
     pub path: Vec<PathBuf>,
+    /// `TRACEPARENT`, the call in a trace of the runtime's, if it is well-formed (W3C Trace Context, section 3.2).
+    pub trace: Option<String>,
 }
 
 /// What is wrong with the environment.
@@ -135,6 +137,7 @@ impl Environment {
             netns: get("CNI_NETNS").map(PathBuf::from),
             args: parse_args(&get("CNI_ARGS").unwrap_or_default())?,
             path: get("CNI_PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_default(),
+            trace: get("TRACEPARENT").filter(|value| is_trace(value)),
         })
     }
 
@@ -149,6 +152,14 @@ impl Environment {
 pub fn is_name(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphanumeric())
         && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-'))
+}
+
+/// `00-<32 hexadecimal digits>-<16>-<2>`; a later version may go on behind that.
+fn is_trace(text: &str) -> bool {
+    let lengths = text.splitn(5, '-').map(str::len);
+    lengths.take(4).eq([2, 32, 16, 2])
+        && text.len() <= 128
+        && text.chars().all(|c| c == '-' || c.is_ascii_hexdigit())
 }
 
 fn check_container_id(value: &str) -> Result<(), RequestError> {
@@ -231,6 +242,18 @@ mod tests {
         }
         for ifname in ["a/b", "..", ".", "a:b", "a b", "sixteen-letters-"] {
             assert!(matches!(read(&add("c", ifname, "")), Err(RequestError::Invalid { .. })), "{ifname}");
+        }
+    }
+
+    #[test]
+    fn a_trace_is_taken_if_it_is_one() {
+        let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+        let of = |value| read(&[("CNI_COMMAND", "STATUS"), ("TRACEPARENT", value)]).unwrap().trace;
+        assert_eq!(of(trace).as_deref(), Some(trace));
+        for other in
+            ["", "00-4bf9-00f0-01", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\nx", "a"]
+        {
+            assert_eq!(of(other), None, "{other:?}");
         }
     }
 

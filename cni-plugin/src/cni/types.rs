@@ -1,7 +1,6 @@
 //! The result types of the CNI specification, sections "Success" and "Shared types" of version 1.1.0.
 //!
-//! One set of types serves every protocol version from 0.3.0 on: later versions only add keys, and keys
-//! that a version lacks are left out when they are empty.
+//! One set of types serves every protocol version; [`super::layout`] writes and reads the layout of each.
 
 use std::net::IpAddr;
 
@@ -82,6 +81,18 @@ pub struct Route {
     /// Scope as in rtnetlink: 0 universe, 253 link, 254 host (CNI 1.1.0).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<u8>,
+}
+
+impl Route {
+    /// A route through a gateway, without attributes of its own.
+    pub fn via(dst: IpNetwork, gw: IpAddr) -> Self {
+        Self { dst, gw: Some(gw), mtu: None, advmss: None, priority: None, table: None, scope: None }
+    }
+
+    /// A route that says nothing but where to.
+    pub fn to(dst: IpNetwork) -> Self {
+        Self { dst, gw: None, mtu: None, advmss: None, priority: None, table: None, scope: None }
+    }
 }
 
 /// Name resolution, the well-known `dns` key.

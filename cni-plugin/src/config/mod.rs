@@ -1,11 +1,18 @@
 //! The network configuration: as received ([`netconf`]) and as meant ([`network`]). Nothing after this
 //! module sees raw JSON, except an IPAM plugin that is executed with it.
 
+mod asked;
 mod ebpf;
 mod netconf;
 mod network;
+mod pod_cidr;
+#[cfg(test)]
+mod tests;
+mod vlan;
 
 pub use ebpf::{Attach, EbpfConfig, Mode};
 pub(crate) use netconf::NetConf;
 pub use netconf::{AttachmentRef, ConfigError};
-pub use network::{Gateway, Ipam, LogConfig, Network};
+pub use network::{Gateway, Ipam, LogConfig, MasqueradeBackend, Network};
+pub use pod_cidr::NodeRoute;
+pub use vlan::Vlans;

@@ -12,7 +12,10 @@ use crate::cni::types::Dns;
 pub enum ConfigError {
     /// Not JSON at all.
     #[error("standard input is not a JSON object: {0}")]
-    NotJson(serde_json::Error),
+    NotJson(#[from] serde_json::Error),
+    /// JSON, but a list or a number.
+    #[error("standard input is JSON, but not an object")]
+    NotAnObject,
     /// A key of the wrong JSON type.
     #[error("the network configuration's key {key:?} is wrong: {source}")]
     Type {
@@ -62,21 +65,24 @@ pub(crate) struct NetConf {
     pub(crate) cni_version: Option<String>,
     pub(crate) name: Option<String>,
     pub(crate) bridge: Option<String>,
-    pub(crate) is_gateway: bool,
-    pub(crate) is_default_gateway: bool,
+    pub(crate) is_gateway: Option<bool>,
+    pub(crate) is_default_gateway: Option<bool>,
     pub(crate) force_address: bool,
-    pub(crate) ip_masq: bool,
+    pub(crate) ip_masq: Option<bool>,
     pub(crate) ip_masq_backend: Option<String>,
     pub(crate) mtu: Option<i64>,
     pub(crate) hairpin_mode: bool,
     pub(crate) promisc_mode: bool,
     pub(crate) vlan: Option<i64>,
-    pub(crate) vlan_trunk: Vec<Value>,
+    pub(crate) vlan_trunk: Option<Vec<VlanTrunk>>,
     pub(crate) preserve_default_vlan: Option<bool>,
     pub(crate) macspoofchk: bool,
     pub(crate) enabledad: bool,
     pub(crate) disable_container_interface: bool,
     pub(crate) port_isolation: bool,
+    #[serde(rename = "podCIDR")]
+    pub(crate) pod_cidr: Option<OneOrMany>,
+    pub(crate) node_routes: Vec<NodeRouteConf>,
     pub(crate) ipam: Option<Value>,
     pub(crate) dns: Dns,
     pub(crate) runtime_config: RuntimeConfig,
@@ -89,6 +95,34 @@ pub(crate) struct NetConf {
     pub(crate) valid_attachments: Option<Vec<AttachmentRef>>,
     #[serde(flatten)]
     pub(crate) rest: BTreeMap<String, Value>,
+}
+
+/// An element of `vlanTrunk`: one VLAN or a range of them.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub(crate) struct VlanTrunk {
+    pub(crate) id: Option<i64>,
+    #[serde(rename = "minID")]
+    pub(crate) min_id: Option<i64>,
+    #[serde(rename = "maxID")]
+    pub(crate) max_id: Option<i64>,
+}
+
+/// `podCIDR`: a range, or one for each family.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(untagged, expecting = "expected a subnet such as \"10.244.1.0/24\", or a list of them")]
+pub(crate) enum OneOrMany {
+    One(String),
+    Many(Vec<String>),
+}
+
+/// An element of `nodeRoutes`. All of its keys are ours.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NodeRouteConf {
+    #[serde(rename = "podCIDR")]
+    pub(crate) pod_cidr: String,
+    pub(crate) via: String,
 }
 
 /// Values of the declared capabilities.
@@ -148,14 +182,13 @@ pub struct AttachmentRef {
 }
 
 impl NetConf {
-    /// Parses standard input.
-    pub(crate) fn parse(stdin: &[u8]) -> Result<(Self, Value), ConfigError> {
-        let value: Value = serde_json::from_slice(stdin).map_err(ConfigError::NotJson)?;
-        let conf = serde_path_to_error::deserialize(&value).map_err(|error| ConfigError::Type {
-            key: error.path().to_string(),
-            source: error.into_inner(),
-        })?;
-        Ok((conf, value))
+    /// Reads the types of the keys.
+    pub(crate) fn parse(raw: &Value) -> Result<Self, ConfigError> {
+        if !raw.is_object() {
+            return Err(ConfigError::NotAnObject);
+        }
+        serde_path_to_error::deserialize(raw)
+            .map_err(|error| ConfigError::Type { key: error.path().to_string(), source: error.into_inner() })
     }
 
     /// Keys that neither we nor the specification know: mistyped, most likely.

@@ -8,14 +8,17 @@ use std::{
 use serde_json::Value;
 
 use super::{
+    asked,
     ebpf::EbpfConfig,
     netconf::{ConfigError, NetConf},
+    pod_cidr::{self, NodeRoute},
+    vlan::{self, Vlans},
 };
 use crate::{
     cni::{
         request::{Environment, is_name},
         types::Dns,
-        version::{NEWEST, SUPPORTED},
+        version::{SUPPORTED, UNSTATED},
     },
     ipam::HostLocalConfig,
 };
@@ -45,6 +48,15 @@ pub enum Ipam {
     },
 }
 
+/// Who keeps the masquerade rules.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MasqueradeBackend {
+    /// nf_tables, over netlink.
+    Nftables,
+    /// The iptables programs.
+    Iptables,
+}
+
 /// Where and how much to log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogConfig {
@@ -69,12 +81,26 @@ pub struct Network {
     pub force_address: bool,
     /// Masquerade what leaves the network.
     pub ip_masq: bool,
+    /// See [`MasqueradeBackend`].
+    pub masquerade_backend: MasqueradeBackend,
     /// MTU of bridge and veth in bytes; `None` leaves the kernel's default.
     pub mtu: Option<u32>,
     /// Let a pod reach itself through the bridge.
     pub hairpin: bool,
     /// Bridge in promiscuous mode.
     pub promiscuous: bool,
+    /// VLANs of the pod's port; `None` leaves VLANs alone.
+    pub vlans: Option<Vlans>,
+    /// Drop what a pod sends from another MAC than its own.
+    pub mac_spoof_check: bool,
+    /// Let the pod's IPv6 addresses pass duplicate address detection (RFC 4862, 5.4) before they are used.
+    pub detect_duplicates: bool,
+    /// Leave the pod's interface down.
+    pub container_interface_down: bool,
+    /// Keep the pod from other isolated ports of the bridge.
+    pub isolated: bool,
+    /// The ways to other nodes' pods.
+    pub node_routes: Vec<NodeRoute>,
     /// MAC asked for the pod's interface.
     pub mac: Option<[u8; 6]>,
     /// Addresses asked for.
@@ -89,6 +115,8 @@ pub struct Network {
     pub ebpf: EbpfConfig,
     /// `cni.dev/valid-attachments`, for GC. A missing list is not an empty one.
     pub valid_attachments: Option<Vec<super::AttachmentRef>>,
+    /// `CNI_PATH`, where an executed IPAM plugin is found.
+    pub cni_path: Vec<PathBuf>,
     /// The configuration as received, for an executed IPAM plugin.
     pub raw: Value,
 }
@@ -99,7 +127,7 @@ impl Network {
     /// # Errors
     /// The first key that is wrong, with its value and what is allowed.
     pub(crate) fn validate(
-        conf: NetConf,
+        mut conf: NetConf,
         raw: Value,
         environment: &Environment,
     ) -> Result<Self, ConfigError> {
@@ -109,21 +137,21 @@ impl Network {
             let allowed = "a letter or digit, then letters, digits, '_', '.' and '-', at most 200 characters";
             return Err(ConfigError::value("name", format!("{name:?}"), allowed));
         }
-        refuse_unsupported(&conf)?;
-        let gateway = match (conf.is_default_gateway, conf.is_gateway) {
-            (true, _) => Gateway::DefaultRoute,
-            (false, true) => Gateway::Address,
-            (false, false) => Gateway::None,
-        };
-        if conf.hairpin_mode && conf.promisc_mode {
-            return Err(ConfigError::value("promiscMode", true, "false when hairpinMode is true"));
-        }
+        pod_cidr::expand(&mut conf)?;
+        let ipam = ipam(&conf)?;
+        refuse_contradictions(&conf, &ipam)?;
+        let (vlans, gateway) = (vlan::vlans(&conf)?, gateway(&conf));
+        refuse_vlan_gateway(vlans.as_ref(), gateway)?;
         Ok(Self {
             bridge: bridge(&conf)?,
             mtu: mtu(conf.mtu)?,
-            mac: mac(&conf, environment)?,
-            requested_ips: requested_ips(&conf, environment)?,
-            ipam: ipam(&conf)?,
+            mac: asked::mac(&conf, environment)?,
+            requested_ips: asked::ips(&conf, environment)?,
+            ipam,
+            gateway,
+            vlans,
+            node_routes: pod_cidr::node_routes(&conf.node_routes)?,
+            masquerade_backend: masquerade_backend(&conf)?,
             ebpf: EbpfConfig::validate(&conf.ebpf)?,
             bandwidth_limited: conf
                 .runtime_config
@@ -132,13 +160,17 @@ impl Network {
                 .is_some_and(|limit| limit.ingress_rate != 0 || limit.egress_rate != 0),
             cni_version,
             name,
-            gateway,
             force_address: conf.force_address,
-            ip_masq: conf.ip_masq,
+            ip_masq: conf.ip_masq.unwrap_or(false),
+            mac_spoof_check: conf.macspoofchk,
+            detect_duplicates: conf.enabledad,
+            container_interface_down: conf.disable_container_interface,
+            isolated: conf.port_isolation,
             hairpin: conf.hairpin_mode,
             promiscuous: conf.promisc_mode,
             dns: conf.dns,
             valid_attachments: conf.valid_attachments,
+            cni_path: environment.path.clone(),
             raw,
         })
     }
@@ -167,38 +199,49 @@ impl LogConfig {
 
 /// The protocol version of the request. Without one the specification's oldest is meant, which we do not speak.
 fn version(conf: &NetConf) -> Result<String, ConfigError> {
-    let version = conf.cni_version.as_deref().unwrap_or("0.1.0");
+    let version = conf.cni_version.as_deref().unwrap_or(UNSTATED);
     if SUPPORTED.contains(&version) {
         return Ok(version.to_owned());
     }
-    debug_assert!(SUPPORTED.contains(&NEWEST));
     Err(ConfigError::Version(version.to_owned()))
 }
 
-/// Keys of the reference that change what a pod may do must not be ignored silently.
-fn refuse_unsupported(conf: &NetConf) -> Result<(), ConfigError> {
-    let refuse = |key, value: String, why| Err(ConfigError::Unsupported { key, value, why });
-    match conf {
-        NetConf { vlan: Some(vlan), .. } if *vlan != 0 => {
-            refuse("vlan", vlan.to_string(), "VLAN filtering is not implemented yet")
-        }
-        NetConf { vlan_trunk, .. } if !vlan_trunk.is_empty() => {
-            refuse("vlanTrunk", format!("{vlan_trunk:?}"), "VLAN filtering is not implemented yet")
-        }
-        NetConf { macspoofchk: true, .. } => {
-            refuse("macspoofchk", "true".into(), "it is not implemented yet")
-        }
-        NetConf { enabledad: true, .. } => refuse("enabledad", "true".into(), "it is not implemented yet"),
-        NetConf { disable_container_interface: true, .. } => {
-            refuse("disableContainerInterface", "true".into(), "it is not implemented yet")
-        }
-        NetConf { port_isolation: true, .. } => {
-            refuse("portIsolation", "true".into(), "it is not implemented yet")
-        }
-        NetConf { ip_masq_backend: Some(backend), .. } if backend != "nftables" => {
-            refuse("ipMasqBackend", format!("{backend:?}"), "only nftables is implemented yet")
-        }
+/// Keys that exclude each other, as in the reference.
+fn refuse_contradictions(conf: &NetConf, ipam: &Ipam) -> Result<(), ConfigError> {
+    if conf.hairpin_mode && conf.promisc_mode {
+        return Err(ConfigError::value("promiscMode", true, "false when hairpinMode is true"));
+    }
+    if conf.disable_container_interface && *ipam != Ipam::None {
+        return Err(ConfigError::value("disableContainerInterface", true, "false when ipam is given"));
+    }
+    Ok(())
+}
+
+/// The reference puts the gateway of a VLAN on a veth pair of its own; we have no such thing yet.
+fn refuse_vlan_gateway(vlans: Option<&Vlans>, gateway: Gateway) -> Result<(), ConfigError> {
+    match vlans.and_then(|vlans| vlans.access) {
+        Some(vlan) if gateway != Gateway::None => Err(ConfigError::Unsupported {
+            key: "vlan",
+            value: vlan.to_string(),
+            why: "a gateway inside a VLAN is not implemented; set isGateway and isDefaultGateway to false",
+        }),
         _ => Ok(()),
+    }
+}
+
+fn gateway(conf: &NetConf) -> Gateway {
+    match (conf.is_default_gateway, conf.is_gateway) {
+        (Some(true), _) => Gateway::DefaultRoute,
+        (_, Some(true)) => Gateway::Address,
+        _ => Gateway::None,
+    }
+}
+
+fn masquerade_backend(conf: &NetConf) -> Result<MasqueradeBackend, ConfigError> {
+    match conf.ip_masq_backend.as_deref() {
+        None | Some("" | "nftables") => Ok(MasqueradeBackend::Nftables),
+        Some("iptables") => Ok(MasqueradeBackend::Iptables),
+        Some(other) => Err(ConfigError::value("ipMasqBackend", format!("{other:?}"), "nftables or iptables")),
     }
 }
 
@@ -231,48 +274,6 @@ fn mtu(mtu: Option<i64>) -> Result<Option<u32>, ConfigError> {
         Some(mtu @ 68..=65535) => Ok(Some(mtu as u32)),
         Some(other) => Err(ConfigError::value("mtu", other, "68 to 65535 bytes, or 0 for the default")),
     }
-}
-
-/// The MAC asked for, in the reference's order of precedence.
-fn mac(conf: &NetConf, environment: &Environment) -> Result<Option<[u8; 6]>, ConfigError> {
-    let candidates = [
-        ("runtimeConfig.mac", conf.runtime_config.mac.as_deref()),
-        ("args.cni.mac", conf.args.cni.mac.as_deref()),
-        ("CNI_ARGS MAC", environment.arg("MAC")),
-    ];
-    let Some((key, text)) = candidates.into_iter().find_map(|(key, text)| Some((key, text?))) else {
-        return Ok(None);
-    };
-    let bytes: Option<Vec<u8>> = text
-        .split(':')
-        .map(|byte| (byte.len() == 2).then(|| u8::from_str_radix(byte, 16).ok()).flatten())
-        .collect();
-    match bytes.as_deref() {
-        // Bit 0 of the first byte marks a group address, which no interface may have.
-        Some(&[a, b, c, d, e, f]) if a & 1 == 0 => Ok(Some([a, b, c, d, e, f])),
-        _ => Err(ConfigError::value(key, format!("{text:?}"), "a unicast MAC such as \"02:00:00:00:00:01\"")),
-    }
-}
-
-/// Every address asked for; the reference takes them from three places.
-fn requested_ips(conf: &NetConf, environment: &Environment) -> Result<Vec<IpAddr>, ConfigError> {
-    let args = environment.arg("IP").map(str::to_owned);
-    let sources = [
-        ("runtimeConfig.ips", conf.runtime_config.ips.clone()),
-        ("args.cni.ips", conf.args.cni.ips.clone()),
-        ("CNI_ARGS IP", args.map(|ips| ips.split(',').map(str::to_owned).collect()).unwrap_or_default()),
-    ];
-    let mut ips = Vec::new();
-    for (key, texts) in sources {
-        for text in texts {
-            // An address may carry its prefix length.
-            let address = text.split('/').next().unwrap_or_default();
-            ips.push(address.parse().map_err(|_| {
-                ConfigError::value(key, format!("{text:?}"), "IP addresses, with or without a prefix length")
-            })?);
-        }
-    }
-    Ok(ips)
 }
 
 fn ipam(conf: &NetConf) -> Result<Ipam, ConfigError> {

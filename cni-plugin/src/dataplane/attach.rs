@@ -37,11 +37,10 @@ pub(super) struct Device<'a> {
     pub index: u32,
 }
 
-impl<'a> Device<'a> {
-    fn place(self, program: Program) -> FilterPlace<'a> {
-        let Device { name, index } = self;
-        FilterPlace { link: name, index, hook: program.hook(), priority: PRIORITY, handle: HANDLE }
-    }
+/// Where our filter with this program is on a device.
+pub(super) fn place(device: Device<'_>, program: Program) -> FilterPlace<'_> {
+    let Device { name, index } = device;
+    FilterPlace { link: name, index, hook: program.hook(), priority: PRIORITY, handle: HANDLE }
 }
 
 /// Attaches both programs to the host end of a pod's veth.
@@ -53,24 +52,24 @@ pub(super) fn pod(
 ) -> Result<(), DataplaneError> {
     let programs = [Program::Ingress, Program::EgressPod];
     match how {
-        Attach::Auto | Attach::Clsact => clsact(pins, host, veth, &programs),
+        Attach::Auto | Attach::Clsact => clsact(pins, host, veth, &programs).map(drop),
         Attach::Tcx => programs.into_iter().try_for_each(|program| tcx(pins, veth, program)),
     }
 }
 
-/// Adds our filters, and the qdisc they need; that they are there is fine.
+/// Adds our filters, and the qdisc they need; that they are there is fine. Returns whether the qdisc was not.
 pub(super) fn clsact(
     pins: &Pins,
     host: &LinuxHost,
     device: Device<'_>,
     programs: &[Program],
-) -> Result<(), DataplaneError> {
-    host.node().add_clsact(device.name, device.index)?;
+) -> Result<bool, DataplaneError> {
+    let added = host.node().add_clsact(device.name, device.index)?;
     for &program in programs {
         let fd = program.open(pins)?;
-        host.node().add_filter(device.place(program), fd.as_fd(), program.name())?;
+        host.node().add_filter(place(device, program), fd.as_fd(), program.name())?;
     }
-    Ok(())
+    Ok(added)
 }
 
 /// Removes our filter of one hook; that it is gone is fine.
@@ -82,7 +81,7 @@ pub(super) fn remove_clsact(
     // A foreign filter may have been put in our place.
     let names = host.node().filters(device.name, device.index, program.hook())?;
     if names.iter().any(|name| name == program.name()) {
-        host.node().remove_filter(device.place(program))?;
+        host.node().remove_filter(place(device, program))?;
     }
     Ok(())
 }
@@ -91,7 +90,7 @@ pub(super) fn remove_clsact(
 /// closed.
 pub(super) fn tcx(pins: &Pins, device: Device<'_>, program: Program) -> Result<(), DataplaneError> {
     let failed = |error: ProgramError| DataplaneError::attach(program.name(), device.name, error);
-    let pin = pins.pin(program.name());
+    let pin = program.pin(pins);
     let mut loaded =
         SchedClassifier::from_pin(&pin).map_err(|error| DataplaneError::pin("open", pin, error))?;
     let hook = attach_type(program.hook());

@@ -1,6 +1,9 @@
 //! Loading the programs and maps once per node, and opening them on every later ADD.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use aya::{
     Ebpf, EbpfLoader,
@@ -10,10 +13,11 @@ use aya::{
 use super::{
     error::DataplaneError,
     maps,
-    object::OBJECT,
+    object::{OBJECT, PROGRAMS_NAME},
     pins::{Pins, make_directory},
+    replace,
 };
-use crate::host::Hook;
+use crate::host::{Hook, LinuxHost};
 
 /// One of our programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,9 +51,14 @@ impl Program {
         }
     }
 
+    /// Its pin.
+    pub(super) fn pin(self, pins: &Pins) -> PathBuf {
+        pins.programs().join(self.name())
+    }
+
     fn info(self, pins: &Pins) -> Result<ProgramInfo, DataplaneError> {
         // Not SchedClassifier::from_pin, which has aya probe the kernel's features for 9 ms first.
-        let path = pins.pin(self.name());
+        let path = self.pin(pins);
         ProgramInfo::from_pin(&path).map_err(|error| DataplaneError::pin("open", path, error))
     }
 
@@ -61,21 +70,26 @@ impl Program {
     /// The loaded program.
     pub(super) fn open(self, pins: &Pins) -> Result<ProgramFd, DataplaneError> {
         let opened = self.info(pins)?.fd();
-        opened.map_err(|error| DataplaneError::pin("open", pins.pin(self.name()), error))
+        opened.map_err(|error| DataplaneError::pin("open", self.pin(pins), error))
     }
 }
 
-/// Loads and pins the programs and maps unless somebody has.
-pub(super) fn ensure_loaded(pins: &Pins, max_flows: u32) -> Result<(), DataplaneError> {
-    if pins.exist() {
+/// Loads and pins the programs and maps unless somebody has. Programs of another build are replaced wherever
+/// they are attached; the maps stay, if the ABI is the same, and with them what has been learned.
+pub(super) fn ensure_loaded(pins: &Pins, host: &LinuxHost, max_flows: u32) -> Result<(), DataplaneError> {
+    if pins.are_ours() {
         return Ok(());
     }
     let _lock = pins.lock()?;
     // Somebody may have been faster.
-    if pins.exist() { Ok(()) } else { load(pins, max_flows) }
+    if pins.are_ours() {
+        return Ok(());
+    }
+    load(pins, max_flows)?;
+    replace::others(pins, host)
 }
 
-/// Loads the object and pins everything into the staging directory, which becomes the real one by a rename:
+/// Loads the object and pins everything new into the staging directory, which then is put in place by a rename:
 /// whoever finds the directory finds it complete, also after a crash.
 fn load(pins: &Pins, max_flows: u32) -> Result<(), DataplaneError> {
     let object = OBJECT.ok_or(DataplaneError::NotBuilt)?;
@@ -83,26 +97,37 @@ fn load(pins: &Pins, max_flows: u32) -> Result<(), DataplaneError> {
     if staging.exists() {
         fs::remove_dir_all(&staging).map_err(|error| DataplaneError::pin("remove", &staging, error))?;
     }
-    let mut ebpf = EbpfLoader::new()
-        // The programs need no kernel types; reading vmlinux's costs 40 ms.
-        .btf(None)
-        .map_max_entries(maps::FLOWS4, max_flows)
-        .map_max_entries(maps::FLOWS6, max_flows)
-        .load(object)
-        .map_err(|error| DataplaneError::Load(error.into()))?;
-    make_directory(&staging)?;
-    make_directory(&staging.join("links"))?;
-    for program in Program::ALL {
-        pin_program(&mut ebpf, program.name(), &staging)?;
+    let maps_exist = pins.exist();
+    let mut loader = EbpfLoader::new();
+    // The programs need no kernel types; reading vmlinux's costs 40 ms.
+    loader.btf(None).map_max_entries(maps::FLOWS4, max_flows).map_max_entries(maps::FLOWS6, max_flows);
+    if maps_exist {
+        maps::check_shapes(pins)?;
+        for name in maps::ALL {
+            loader.map_pin_path(name, pins.map(name));
+        }
     }
+    let mut ebpf = loader.load(object).map_err(|error| DataplaneError::Load(error.into()))?;
+    let programs = staging.join(PROGRAMS_NAME);
+    make_directory(&programs)?;
+    for program in Program::ALL {
+        pin_program(&mut ebpf, program.name(), &programs)?;
+    }
+    if maps_exist {
+        return place(&programs, &pins.programs());
+    }
+    make_directory(&staging.join("links"))?;
     for name in maps::ALL {
         let path = staging.join(name);
         let map = ebpf.map(name).ok_or_else(|| DataplaneError::Load(format!("no map {name}").into()))?;
         map.pin(&path).map_err(|error| DataplaneError::pin("pin", &path, error))?;
     }
-    let directory = pins.directory();
-    fs::rename(&staging, &directory).map_err(|error| DataplaneError::pin("create", &directory, error))?;
-    log::info!("loaded the eBPF programs, pinned under {}", directory.display());
+    place(&staging, &pins.directory())
+}
+
+fn place(from: &Path, to: &Path) -> Result<(), DataplaneError> {
+    fs::rename(from, to).map_err(|error| DataplaneError::pin("create", to, error))?;
+    log::info!("loaded the eBPF programs, pinned under {}", to.display());
     Ok(())
 }
 

@@ -1,7 +1,8 @@
 //! The pinned maps, typed. Opening one compares its key and value sizes with ours.
 
-use aya::maps::{Array, Map, MapData, PerCpuArray};
+use aya::maps::{Array, HashMap, Map, MapData, PerCpuArray};
 use ebpf_bridge_common::{
+    flow::{Flow, FlowKey},
     reason::{Egress, Ingress},
     wire::Config,
 };
@@ -14,7 +15,7 @@ const CONFIG: &str = "CONFIG";
 const COUNTERS: &str = "COUNTERS";
 
 /// Every map, by the name of its pin.
-pub(super) const ALL: [&str; 6] = [FLOWS4, FLOWS6, "STASH4", "STASH6", CONFIG, COUNTERS];
+pub(super) const ALL: [&str; 7] = [FLOWS4, FLOWS6, "STASH4", "STASH6", CONFIG, COUNTERS, "AYA_LOGS"];
 
 /// Packets counted since the programs were loaded, by reason, summed over CPUs. A GSO frame is one packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,7 +31,16 @@ fn failed(name: &'static str, source: impl Into<Box<dyn std::error::Error + Send
 }
 
 fn open(pins: &Pins, name: &'static str) -> Result<MapData, DataplaneError> {
-    MapData::from_pin(pins.pin(name)).map_err(|error| failed(name, error))
+    MapData::from_pin(pins.map(name)).map_err(|error| failed(name, error))
+}
+
+/// Compares the pinned flow maps with our types; aya reuses a pin unchecked.
+pub(super) fn check_shapes(pins: &Pins) -> Result<(), DataplaneError> {
+    HashMap::<MapData, FlowKey<u32>, Flow<u32>>::try_from(Map::LruHashMap(open(pins, FLOWS4)?))
+        .map_err(|error| failed(FLOWS4, error))?;
+    HashMap::<MapData, FlowKey<[u32; 4]>, Flow<[u32; 4]>>::try_from(Map::LruHashMap(open(pins, FLOWS6)?))
+        .map_err(|error| failed(FLOWS6, error))?;
+    config(pins).map(drop)
 }
 
 /// The map with the one configuration cell.

@@ -10,11 +10,13 @@ mod load;
 mod maps;
 mod object;
 mod pins;
+mod replace;
 mod uplinks;
+mod verify;
 
 use std::path::Path;
 
-use ebpf_bridge_common::wire::{CONFIG_PEER, CONFIG_TCP, Config};
+use ebpf_bridge_common::wire::{CONFIG_PLAIN, CONFIG_TCP, Config};
 
 use attach::Device;
 
@@ -22,7 +24,9 @@ pub use attach::Attached;
 pub use error::DataplaneError;
 pub use load::Program;
 pub use maps::Counters;
+pub use object::OBJECT;
 pub use pins::Pins;
+pub use verify::missing;
 
 use crate::{config::EbpfConfig, host::LinuxHost};
 
@@ -34,7 +38,7 @@ use crate::{config::EbpfConfig, host::LinuxHost};
 pub fn accelerate(config: &EbpfConfig, host: &LinuxHost, veth: &str) -> Result<(), DataplaneError> {
     bpffs::ensure_mounted(&config.bpffs)?;
     let pins = Pins::under(&config.bpffs);
-    load::ensure_loaded(&pins, config.max_flows)?;
+    load::ensure_loaded(&pins, host, config.max_flows)?;
     configure(&pins, config)?;
     uplinks::attach(&pins, config.uplinks.as_deref(), host)?;
     let index = host.node().need(veth)?.index;
@@ -72,9 +76,23 @@ pub fn tear_down(bpffs: &Path, host: &LinuxHost) -> Vec<DataplaneError> {
     errors
 }
 
+/// The kernel's id of a loaded program.
+pub fn program_id(pins: &Pins, program: Program) -> Result<u32, DataplaneError> {
+    program.id(pins)
+}
+
+/// Changes the node's configuration cell and returns what it has become. Takes effect with the next packet.
+pub fn control(pins: &Pins, change: impl FnOnce(&mut Config)) -> Result<Config, DataplaneError> {
+    let mut map = maps::config(pins)?;
+    let mut config = maps::read(&map)?;
+    change(&mut config);
+    maps::write(&mut map, config)?;
+    Ok(config)
+}
+
 /// Writes the node's configuration cell if it has changed. The kill switch and the epoch are the operator's.
 fn configure(pins: &Pins, config: &EbpfConfig) -> Result<(), DataplaneError> {
-    let tcp = conntrack::is_liberal(config.conntrack_liberal);
+    let tcp = conntrack::prepare(config.conntrack_liberal);
     if let Err(why) = &tcp {
         log::warn!("TCP is not accelerated: {why}");
     }
@@ -82,9 +100,10 @@ fn configure(pins: &Pins, config: &EbpfConfig) -> Result<(), DataplaneError> {
     let old = maps::read(&map)?;
     let new = Config {
         renew_ns: config.renew.as_nanos() as u64,
+        events_until_ns: old.events_until_ns,
         enabled: if old.renew_ns == 0 { 1 } else { old.enabled },
         epoch: old.epoch,
-        flags: CONFIG_PEER | if tcp.is_ok() { CONFIG_TCP } else { 0 },
+        flags: old.flags & CONFIG_PLAIN | if tcp.is_ok() { CONFIG_TCP } else { 0 },
         padding: 0,
     };
     if new == old { Ok(()) } else { maps::write(&mut map, new) }

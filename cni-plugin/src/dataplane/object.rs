@@ -10,3 +10,11 @@ pub const OBJECT: Option<&[u8]> =
 /// `cargo xtask build-ebpf`, and has the bridge path only.
 #[cfg(not(ebpf_object))]
 pub const OBJECT: Option<&[u8]> = None;
+
+/// Name of the directory of this build's programs: programs of another build are replaced.
+#[cfg(ebpf_object)]
+pub const PROGRAMS_NAME: &str = concat!("programs-", env!("EBPF_OBJECT_ID"));
+
+/// Name of the directory of this build's programs; there are none.
+#[cfg(not(ebpf_object))]
+pub const PROGRAMS_NAME: &str = "programs-none";

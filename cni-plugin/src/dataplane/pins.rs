@@ -1,4 +1,10 @@
-//! Where programs and maps are pinned: `<bpffs>/ebpf-bridge/v<ABI>/`.
+//! Where things are pinned:
+//!
+//! ```text
+//! <bpffs>/ebpf-bridge/v<ABI>/FLOWS4, ...                   maps, shared by all builds with this ABI
+//! <bpffs>/ebpf-bridge/v<ABI>/programs-<id>/flow_ingress, ...   programs of one build
+//! <bpffs>/ebpf-bridge/v<ABI>/links/<ifindex>-flow_ingress, ... TCX links
+//! ```
 
 use std::{
     fs::{self, DirBuilder, File},
@@ -10,7 +16,7 @@ use std::{
 use ebpf_bridge_common::ABI;
 use nix::fcntl::{Flock, FlockArg};
 
-use super::error::DataplaneError;
+use super::{error::DataplaneError, object::PROGRAMS_NAME};
 
 /// The pins of one node.
 #[derive(Debug, Clone)]
@@ -24,24 +30,49 @@ impl Pins {
         Self { root: bpffs.join("ebpf-bridge") }
     }
 
-    /// True if the programs of this version are loaded.
+    /// True if the maps of this ABI are there.
     pub fn exist(&self) -> bool {
         self.directory().is_dir()
     }
 
-    /// Where this version's pins are.
+    /// True if the programs of this very build are loaded.
+    pub(super) fn are_ours(&self) -> bool {
+        self.programs().is_dir()
+    }
+
+    /// Where this ABI's pins are.
     pub(super) fn directory(&self) -> PathBuf {
         self.root.join(format!("v{ABI}"))
     }
 
-    /// Where they are made before they are shown, all at once.
+    /// Where pins are made before they are shown, all at once.
     pub(super) fn staging(&self) -> PathBuf {
-        self.root.join(format!("v{ABI}-loading"))
+        self.root.join("loading")
     }
 
-    /// A map or program. Names are ours, of the object.
-    pub(super) fn pin(&self, name: &str) -> PathBuf {
+    /// Where this build's programs are.
+    pub(super) fn programs(&self) -> PathBuf {
+        self.directory().join(PROGRAMS_NAME)
+    }
+
+    /// A map.
+    pub(super) fn map(&self, name: &str) -> PathBuf {
         self.directory().join(name)
+    }
+
+    /// Directories of other ABIs, and of programs of other builds.
+    pub(super) fn others(&self) -> Vec<PathBuf> {
+        let entries = |path: &Path| -> Vec<PathBuf> {
+            fs::read_dir(path)
+                .map(|dir| dir.flatten().map(|entry| entry.path()).collect())
+                .unwrap_or_default()
+        };
+        let abis = entries(&self.root).into_iter().filter(|path| *path != self.directory());
+        let is_programs = |path: &PathBuf| {
+            path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("programs-"))
+        };
+        let builds = entries(&self.directory()).into_iter().filter(is_programs);
+        abis.chain(builds.filter(|path| *path != self.programs())).collect()
     }
 
     /// Pins of TCX links. An interface index is not used twice, so a pin never speaks of another device.

@@ -4,11 +4,14 @@ use super::{
     attach::{self, Device},
     error::DataplaneError,
     load::Program,
-    pins::Pins,
+    pins::{Pins, make_directory},
 };
 use crate::{host::LinuxHost, plan::Side};
 
-const PROGRAMS: [Program; 2] = [Program::Ingress, Program::EgressOut];
+/// How the name of a mark begins that says that the clsact qdisc of a device is ours.
+pub(super) const CLSACT: &str = "clsact-";
+
+pub(super) const PROGRAMS: [Program; 2] = [Program::Ingress, Program::EgressOut];
 
 /// Attaches to every configured uplink, or to the devices that carry a default route.
 pub(super) fn attach(
@@ -16,11 +19,7 @@ pub(super) fn attach(
     configured: Option<&[String]>,
     host: &LinuxHost,
 ) -> Result<(), DataplaneError> {
-    let uplinks = match configured {
-        Some(names) => names.to_vec(),
-        None => host.default_uplinks()?,
-    };
-    for name in uplinks {
+    for name in names(configured, host)? {
         let Some(link) = host.link(Side::Node, &name)? else {
             return Err(DataplaneError::NoSuchUplink(name));
         };
@@ -33,10 +32,22 @@ pub(super) fn attach(
     Ok(())
 }
 
+/// Names of the uplinks: those configured, or the devices that carry a default route.
+pub(super) fn names(configured: Option<&[String]>, host: &LinuxHost) -> Result<Vec<String>, DataplaneError> {
+    match configured {
+        Some(names) => Ok(names.to_vec()),
+        None => Ok(host.default_uplinks()?),
+    }
+}
+
 /// TCX where the kernel has it (6.6): unlike the clsact qdisc it is not shared with anyone.
 fn one(pins: &Pins, host: &LinuxHost, uplink: Device<'_>) -> Result<(), DataplaneError> {
     if !attach::has_tcx(uplink) {
-        return attach::clsact(pins, host, uplink, &PROGRAMS);
+        if attach::clsact(pins, host, uplink, &PROGRAMS)? {
+            // The qdisc is ours to remove, which a directory among the links says: bpffs has no plain files.
+            make_directory(&pins.links().join(format!("{CLSACT}{}", uplink.index)))?;
+        }
+        return Ok(());
     }
     let missing = |program: &Program| !attach::is_on_tcx(pins, uplink, *program);
     if PROGRAMS.iter().any(missing) {
@@ -59,8 +70,15 @@ pub(super) fn detach(pins: &Pins, host: &LinuxHost) -> Vec<DataplaneError> {
         Err(error) => return vec![error.into()],
     };
     let devices = links.iter().map(|(name, link)| Device { name, index: link.index });
-    devices
-        .flat_map(|device| PROGRAMS.map(|program| attach::remove_clsact(host, device, program)))
-        .filter_map(Result::err)
-        .collect()
+    devices.filter_map(|device| one_off(pins, host, device).err()).collect()
+}
+
+fn one_off(pins: &Pins, host: &LinuxHost, device: Device<'_>) -> Result<(), DataplaneError> {
+    for program in PROGRAMS {
+        attach::remove_clsact(host, device, program)?;
+    }
+    if pins.links().join(format!("{CLSACT}{}", device.index)).exists() {
+        host.node().remove_unused_clsact(device.name, device.index)?;
+    }
+    Ok(())
 }

@@ -3,10 +3,18 @@
 use super::{Host, HostError};
 use crate::plan::Step;
 
-/// The undo steps of what has been done so far, in order.
+/// Something done that can be undone.
+#[derive(Debug)]
+struct Done {
+    /// Others rely on it as soon as they see it. The undoing step alone would not tell: a bridge is deleted like a veth.
+    shared: bool,
+    undo: Step,
+}
+
+/// What has been done so far, in order.
 #[derive(Debug, Default)]
 pub struct Journal {
-    undo: Vec<Step>,
+    done: Vec<Done>,
 }
 
 impl Journal {
@@ -15,7 +23,7 @@ impl Journal {
         for step in plan {
             log::debug!("{step:?}");
             if let Some(undo) = host.apply(step)? {
-                self.undo.push(undo);
+                self.done.push(Done { shared: step.is_shared(), undo });
             }
         }
         Ok(())
@@ -24,11 +32,14 @@ impl Journal {
     /// Undoes everything, last step first. Without `shared`, what other attachments may rely on is left.
     /// Returns what could not be undone; the rest is undone all the same.
     pub fn roll_back(self, host: &mut dyn Host, shared: bool) -> Vec<HostError> {
-        let undo = self.undo.iter().rev().filter(|step| shared || !step.is_shared());
-        undo.filter_map(|step| {
-            log::debug!("undo: {step:?}");
-            host.apply(step).err()
+        let done = self.done.iter().rev().filter(|done| shared || !done.shared);
+        done.filter_map(|Done { undo, .. }| {
+            log::debug!("undo: {undo:?}");
+            host.apply(undo).err()
         })
         .collect()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,16 +1,23 @@
 //! The real host: rtnetlink, sysctls, nf_tables, in the node's and the pod's namespace.
 
-use std::{io, rc::Rc};
+mod port;
 
+use std::{io, net::IpAddr, rc::Rc};
+
+use ipnetwork::IpNetwork;
 use rtnetlink::LinkUnspec;
 use tokio::runtime::{Builder, Runtime};
 
 use super::{
-    Host, HostError, Netns, carrier,
+    Host, HostError, Netns, carrier, dad, iptables,
     netlink::{Link, Netlink, Veth},
     nft, sysctl,
 };
-use crate::plan::{Observed, Side, Step, Sysctl};
+use crate::{
+    cni::types::Route,
+    config::MasqueradeBackend,
+    plan::{Bridge, Observed, Side, Step, Sysctl},
+};
 
 /// The namespaces an attachment touches.
 pub struct LinuxHost {
@@ -45,6 +52,16 @@ impl LinuxHost {
         self.netlink(side)?.link(name)
     }
 
+    /// The addresses of a link.
+    pub(super) fn addresses(&self, side: Side, index: u32) -> Result<Vec<IpNetwork>, HostError> {
+        self.netlink(side)?.addresses(index)
+    }
+
+    /// The routes of one family through a link.
+    pub(super) fn routes(&self, side: Side, index: u32, v4: bool) -> Result<Vec<Route>, HostError> {
+        self.netlink(side)?.routes(index, v4)
+    }
+
     /// Names of the devices that carry a default route.
     pub fn default_uplinks(&self) -> Result<Vec<String>, HostError> {
         let indices = self.node.default_route_links()?;
@@ -71,7 +88,7 @@ impl LinuxHost {
     }
 
     /// Runs `work` in the namespace of a side.
-    fn within<T>(
+    pub(super) fn within<T>(
         &self,
         side: Side,
         work: impl FnOnce() -> io::Result<T>,
@@ -122,28 +139,69 @@ impl LinuxHost {
         Ok(Some(Step::DeleteLink { name: host.clone() }))
     }
 
+    fn add_address(
+        &self,
+        side: Side,
+        link: &str,
+        address: IpNetwork,
+        detect_duplicates: bool,
+    ) -> Result<bool, HostError> {
+        let netlink = self.netlink(side)?;
+        let index = netlink.need(link)?.index;
+        let IpAddr::V6(v6) = address.ip() else { return netlink.add_address(link, index, address, false) };
+        let changes = self.within(side, dad::Changes::listen)?;
+        let changes = changes.map_err(|error| HostError::new("listen for the addresses of", link, error))?;
+        let added = netlink.add_address(link, index, address, detect_duplicates)?;
+        if added && !detect_duplicates {
+            changes.await_completion(v6);
+        }
+        Ok(added)
+    }
+
+    fn change_address(&self, step: &Step) -> Result<Option<Step>, HostError> {
+        match step {
+            Step::AddAddress { side, link, address, detect_duplicates } => {
+                let added = self.add_address(*side, link, *address, *detect_duplicates)?;
+                let undo = Step::RemoveAddress { side: *side, link: link.clone(), address: *address };
+                Ok(added.then_some(undo))
+            }
+            Step::RemoveAddress { side, link, address } => {
+                let netlink = self.netlink(*side)?;
+                let Some(found) = netlink.link(link)? else { return Ok(None) };
+                let removed = netlink.remove_address(link, found.index, *address)?;
+                let undo = Step::AddAddress {
+                    side: *side,
+                    link: link.clone(),
+                    address: *address,
+                    detect_duplicates: false,
+                };
+                Ok(removed.then_some(undo))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn await_addresses(&self, link: &str) -> Result<(), HostError> {
+        let changes = self.within(Side::Pod, dad::Changes::listen)?;
+        let changes = changes.map_err(|error| HostError::new("listen for the addresses of", link, error))?;
+        changes.settle(&self.pod()?.netlink, link)
+    }
+
     fn set_sysctl(&self, side: Side, sysctl: &Sysctl, value: &str) -> Result<Option<Step>, HostError> {
         let failed = |error| HostError::new("write", sysctl::path(sysctl).display(), error);
         let old = self.within(side, || sysctl::write(sysctl, value))?.map_err(failed)?;
         Ok(old.map(|value| Step::SetSysctl { side, sysctl: sysctl.clone(), value }))
     }
-
-    /// Gives the link the MAC it has. The kernel then announces all addresses, if `arp_notify` and `ndisc_notify`
-    /// are on (`inetdev_event` in net/ipv4/devinet.c, `ndisc_netdev_event` in net/ipv6/ndisc.c). Doing it ourselves
-    /// takes a packet socket, and closing one an RCU grace period of some 10 ms.
-    fn announce(&self, name: &str) -> Result<(), HostError> {
-        let netlink = self.netlink(Side::Pod)?;
-        let link = netlink.need(name)?;
-        let Some(mac) = link.mac else { return Ok(()) };
-        let message = LinkUnspec::new_with_index(link.index).address(mac.to_vec()).build();
-        netlink.set(name, message)
-    }
 }
 
 impl Host for LinuxHost {
     fn observe(&mut self, bridge: &str) -> Result<Observed, HostError> {
-        let Some(link) = self.node.link(bridge)? else { return Ok(Observed { bridge: None }) };
-        Ok(Observed { bridge: Some(self.node.addresses(link.index)?) })
+        let found = match self.node.link(bridge)? {
+            Some(link) => Some(Bridge { addresses: self.node.addresses(link.index)?, mtu: link.mtu }),
+            None => None,
+        };
+        let no_ipv6 = no_ipv6(found.as_ref().map_or("default", |_| bridge))?;
+        Ok(Observed { bridge: found, pod_routes: self.pod()?.netlink.main_routes()?, no_ipv6 })
     }
 
     fn apply(&mut self, step: &Step) -> Result<Option<Step>, HostError> {
@@ -153,21 +211,10 @@ impl Host for LinuxHost {
                 Ok(created.then(|| Step::DeleteLink { name: name.clone() }))
             }
             Step::SetMtu { side, link, mtu } => self.set_mtu(*side, link, *mtu),
+            Step::PinMac { link } => pin_mac(&self.node, link).map(|()| None),
             Step::SetUp { side, link, up } => self.set_up(*side, link, *up),
             Step::SetPromiscuous { link, on } => self.set_promiscuous(link, *on),
-            Step::AddAddress { side, link, address } => {
-                let netlink = self.netlink(*side)?;
-                let added = netlink.add_address(link, netlink.need(link)?.index, *address)?;
-                let undo = Step::RemoveAddress { side: *side, link: link.clone(), address: *address };
-                Ok(added.then_some(undo))
-            }
-            Step::RemoveAddress { side, link, address } => {
-                let netlink = self.netlink(*side)?;
-                let Some(found) = netlink.link(link)? else { return Ok(None) };
-                let removed = netlink.remove_address(link, found.index, *address)?;
-                let undo = Step::AddAddress { side: *side, link: link.clone(), address: *address };
-                Ok(removed.then_some(undo))
-            }
+            Step::AddAddress { .. } | Step::RemoveAddress { .. } => self.change_address(step),
             Step::SetSysctl { side, sysctl, value } => self.set_sysctl(*side, sysctl, value),
             Step::CreateVeth { .. } => self.create_veth(step),
             // Deleting is done only to undo or to clean up.
@@ -175,6 +222,18 @@ impl Host for LinuxHost {
             Step::SetHairpin { link } => {
                 self.node.set_hairpin(link, self.node.need(link)?.index).map(|()| None)
             }
+            Step::SetIsolated { .. }
+            | Step::CheckMac { .. }
+            | Step::ForgetMac { .. }
+            | Step::FilterVlans { .. }
+            | Step::AddVlan { .. }
+            | Step::RemoveVlan { .. } => self.apply_to_port(step),
+            Step::AwaitAddresses { link } => self.await_addresses(link).map(|()| None),
+            Step::AddNodeRoute(route) => {
+                let added = self.node.add_node_route(route)?;
+                Ok(added.then_some(Step::RemoveNodeRoute(*route)))
+            }
+            Step::RemoveNodeRoute(route) => self.node.remove_node_route(route).map(|()| None),
             Step::AddRoute { link, route } => {
                 let netlink = self.netlink(Side::Pod)?;
                 // The route goes with the link.
@@ -184,16 +243,51 @@ impl Host for LinuxHost {
                 let synced = self.within(*side, || carrier::sync(link))?;
                 synced.map(|_| None).map_err(|error| HostError::new("read the carrier of", link, error))
             }
-            Step::Masquerade { network, subnets } => {
-                // Others of the network rely on the rules as soon as they see them, so there is no undo: the last
-                // attachment of the network takes them away.
-                nft::ensure(network, subnets).map(|_| None).map_err(|error| masquerade(network, error))
+            // Others of the network rely on the rules as soon as they see them, so there is no undo: the last
+            // attachment of the network takes them away.
+            Step::Masquerade { network, subnets, spared, backend } => {
+                masquerade(network, subnets, spared, *backend).map(|()| None)
             }
-            Step::Announce { link } => self.announce(link).map(|()| None),
+            // The kernel then announces all addresses, if `arp_notify` and `ndisc_notify` are on (`inetdev_event` in
+            // net/ipv4/devinet.c, `ndisc_netdev_event` in net/ipv6/ndisc.c). Doing it ourselves takes a packet
+            // socket, and closing one an RCU grace period of some 10 ms.
+            Step::Announce { link } => pin_mac(&self.pod()?.netlink, link).map(|()| None),
         }
     }
 }
 
-fn masquerade(network: &str, error: nft::NftError) -> HostError {
-    HostError::new("set", format!("the masquerade rules of network {network}"), io::Error::other(error))
+fn masquerade(
+    network: &str,
+    subnets: &[IpNetwork],
+    spared: &[IpNetwork],
+    backend: MasqueradeBackend,
+) -> Result<(), HostError> {
+    let failed = |error| HostError::new("set", format!("the masquerade rules of network {network}"), error);
+    match backend {
+        MasqueradeBackend::Nftables => {
+            nft::ensure(network, subnets, spared).map(drop).map_err(|error| failed(io::Error::other(error)))
+        }
+        MasqueradeBackend::Iptables => {
+            iptables::ensure(network, subnets, spared).map_err(|error| failed(io::Error::other(error)))
+        }
+    }
+}
+
+/// Gives a link the MAC it has.
+fn pin_mac(netlink: &Netlink, name: &str) -> Result<(), HostError> {
+    let link = netlink.need(name)?;
+    let Some(mac) = link.mac else { return Ok(()) };
+    netlink.set(name, LinkUnspec::new_with_index(link.index).address(mac.to_vec()).build())
+}
+
+/// Why a link of the node can have no IPv6 address, if it cannot. New links are as `default` says.
+fn no_ipv6(link: &str) -> Result<Option<&'static str>, HostError> {
+    let sysctl = Sysctl::DisableIpv6(link.to_owned());
+    let value = sysctl::read(&sysctl);
+    let value = value.map_err(|error| HostError::new("read", sysctl::path(&sysctl).display(), error))?;
+    Ok(match value.as_deref() {
+        Some("0") => None,
+        Some(_) => Some("IPv6 is disabled on this node (net.ipv6.conf, disable_ipv6)"),
+        None => Some("this node's kernel has no IPv6"),
+    })
 }

@@ -1,13 +1,20 @@
 //! Effects on the host: the trait that carries out steps, its real implementation and the journal.
 
+pub mod boot;
 mod carrier;
+mod dad;
 mod error;
+#[cfg(test)]
+mod fake;
+pub mod iptables;
 mod journal;
 mod linux;
 mod netlink;
 mod netns;
 pub mod nft;
 pub mod sysctl;
+mod verify;
+pub mod vlan_probe;
 
 pub use error::HostError;
 pub use journal::Journal;

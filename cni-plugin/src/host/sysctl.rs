@@ -11,10 +11,13 @@ pub fn path(sysctl: &Sysctl) -> PathBuf {
         Sysctl::Ipv4Forwarding => net.join("ipv4/ip_forward"),
         Sysctl::Ipv6Forwarding => net.join("ipv6/conf/all/forwarding"),
         Sysctl::AcceptRa(link) => net.join("ipv6/conf").join(link).join("accept_ra"),
+        Sysctl::AcceptDad(link) => net.join("ipv6/conf").join(link).join("accept_dad"),
         Sysctl::DisableIpv6(link) => net.join("ipv6/conf").join(link).join("disable_ipv6"),
         Sysctl::ArpNotify(link) => net.join("ipv4/conf").join(link).join("arp_notify"),
         Sysctl::NdiscNotify(link) => net.join("ipv6/conf").join(link).join("ndisc_notify"),
         Sysctl::ConntrackLiberal => net.join("netfilter/nf_conntrack_tcp_be_liberal"),
+        Sysctl::ConntrackEstablished => net.join("netfilter/nf_conntrack_tcp_timeout_established"),
+        Sysctl::ConntrackUnacknowledged => net.join("netfilter/nf_conntrack_tcp_timeout_unacknowledged"),
     }
 }
 

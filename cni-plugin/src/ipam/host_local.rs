@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::path::{Component, Path, PathBuf};
+use std::time::SystemTime;
 
 use ipnetwork::IpNetwork;
 
@@ -19,6 +20,9 @@ mod journal;
 mod pick;
 #[cfg(test)]
 mod tests;
+
+/// Asked whether the owner of a lease of this age is certainly gone.
+pub type Gone<'a> = dyn Fn(&Owner, SystemTime) -> bool + 'a;
 
 /// What an ADD gets.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,7 +92,7 @@ impl HostLocal {
         owner: &Owner,
         hint: &[IpAddr],
         requested: &[IpAddr],
-        gone: &dyn Fn(&Owner) -> bool,
+        gone: &Gone<'_>,
     ) -> Result<Lease, IpamError> {
         let dns = self.dns()?;
         let requests = self.assign(requested)?;
@@ -122,6 +126,18 @@ impl HostLocal {
         };
         let tidied = locked.tidy();
         freed.and(swept).and(tidied).map_err(IpamError::from)
+    }
+
+    /// Those of `ips` that are not leased to `owner`.
+    pub fn not_leased(&self, owner: &Owner, ips: &[IpAddr]) -> Result<Vec<IpAddr>, IpamError> {
+        let Some(locked) = self.store.lock_existing()? else { return Ok(ips.to_vec()) };
+        let mut lost = Vec::new();
+        for &ip in ips {
+            if !locked.owner_of(ip)?.is_some_and(|holder| holder.covers(owner)) {
+                lost.push(ip);
+            }
+        }
+        Ok(lost)
     }
 
     /// Frees every address whose owner is not in `valid`, and returns those addresses.

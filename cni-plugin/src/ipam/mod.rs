@@ -20,7 +20,7 @@ mod store;
 
 pub use config::{ConfigError, DEFAULT_DATA_DIR, HostLocalConfig};
 pub use error::IpamError;
-pub use host_local::{HostLocal, Lease, Usage};
+pub use host_local::{Gone, HostLocal, Lease, Usage};
 pub use owner::Owner;
 pub use range::{Range, RangeError, RangeSpec};
 pub use set::{RangeSet, SetError};

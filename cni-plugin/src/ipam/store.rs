@@ -14,6 +14,7 @@ use std::io::{self, Write};
 use std::net::IpAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use thiserror::Error;
 
@@ -91,6 +92,16 @@ impl Locked {
             Ok(content) => Ok(Owner::from_lease(&String::from_utf8_lossy(&content))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(StoreError::io("read", &path)(error)),
+        }
+    }
+
+    /// When `ip` was leased; `None` when it is free.
+    pub(super) fn leased_at(&self, ip: IpAddr) -> Result<Option<SystemTime>, StoreError> {
+        let path = self.path(ip);
+        match fs::metadata(&path).and_then(|metadata| metadata.modified()) {
+            Ok(time) => Ok(Some(time)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(StoreError::io("examine", &path)(error)),
         }
     }
 

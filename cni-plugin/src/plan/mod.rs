@@ -2,7 +2,14 @@
 //! steps; [`crate::host`] carries them out and answers each with the step that undoes it.
 
 mod add;
+mod addressing;
+mod check;
+mod observed;
+mod pod;
 mod step;
 
-pub use add::{AddressConflict, Addressing, Observed, Placement, add, routes};
+pub use add::{Placement, PlanError, add, subnets};
+pub use addressing::{Addressing, complete, routes};
+pub use check::{Expectation, check, format_mac, lost};
+pub use observed::{Bridge, Observed, PodRoute};
 pub use step::{Side, Step, Sysctl};

@@ -4,10 +4,13 @@ use std::fmt;
 
 use ipnetwork::IpNetwork;
 
-use crate::cni::types::Route;
+use crate::{
+    cni::types::Route,
+    config::{MasqueradeBackend, NodeRoute},
+};
 
 /// Which network namespace a step works in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Side {
     /// The host's.
     Node,
@@ -24,6 +27,8 @@ pub enum Sysctl {
     Ipv6Forwarding,
     /// `ipv6/conf/<link>/accept_ra`.
     AcceptRa(String),
+    /// `ipv6/conf/<link>/accept_dad`.
+    AcceptDad(String),
     /// `ipv6/conf/<link>/disable_ipv6`.
     DisableIpv6(String),
     /// `ipv4/conf/<link>/arp_notify`.
@@ -32,6 +37,29 @@ pub enum Sysctl {
     NdiscNotify(String),
     /// `netfilter/nf_conntrack_tcp_be_liberal`.
     ConntrackLiberal,
+    /// `netfilter/nf_conntrack_tcp_timeout_established`, seconds.
+    ConntrackEstablished,
+    /// `netfilter/nf_conntrack_tcp_timeout_unacknowledged`, seconds.
+    ConntrackUnacknowledged,
+}
+
+impl fmt::Display for Sysctl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ipv4Forwarding => f.write_str("net.ipv4.ip_forward"),
+            Self::Ipv6Forwarding => f.write_str("net.ipv6.conf.all.forwarding"),
+            Self::AcceptRa(link) => write!(f, "net.ipv6.conf.{link}.accept_ra"),
+            Self::DisableIpv6(link) => write!(f, "net.ipv6.conf.{link}.disable_ipv6"),
+            Self::AcceptDad(link) => write!(f, "net.ipv6.conf.{link}.accept_dad"),
+            Self::ArpNotify(link) => write!(f, "net.ipv4.conf.{link}.arp_notify"),
+            Self::NdiscNotify(link) => write!(f, "net.ipv6.conf.{link}.ndisc_notify"),
+            Self::ConntrackLiberal => f.write_str("net.netfilter.nf_conntrack_tcp_be_liberal"),
+            Self::ConntrackEstablished => f.write_str("net.netfilter.nf_conntrack_tcp_timeout_established"),
+            Self::ConntrackUnacknowledged => {
+                f.write_str("net.netfilter.nf_conntrack_tcp_timeout_unacknowledged")
+            }
+        }
+    }
 }
 
 /// One change, and by its inverse one undo.
@@ -53,6 +81,11 @@ pub enum Step {
         /// MTU.
         mtu: u32,
     },
+    /// Give a bridge the MAC it has, which it then keeps whatever ports come and go.
+    PinMac {
+        /// Bridge.
+        link: String,
+    },
     /// Set a link administratively up or down.
     SetUp {
         /// Where.
@@ -69,7 +102,7 @@ pub enum Step {
         /// On or off.
         on: bool,
     },
-    /// Add an address; that it is there already is fine. IPv6 addresses skip duplicate address detection.
+    /// Add an address; that it is there already is fine.
     AddAddress {
         /// Where.
         side: Side,
@@ -77,6 +110,13 @@ pub enum Step {
         link: String,
         /// Address and prefix length.
         address: IpNetwork,
+        /// Whether an IPv6 address is to pass duplicate address detection first.
+        detect_duplicates: bool,
+    },
+    /// Wait until all IPv6 addresses have passed duplicate address detection; that one has not is a failure.
+    AwaitAddresses {
+        /// Link in the pod.
+        link: String,
     },
     /// Remove an address; that it is gone is fine.
     RemoveAddress {
@@ -119,6 +159,48 @@ pub enum Step {
         /// Port.
         link: String,
     },
+    /// Keep a port from other isolated ports of its bridge.
+    SetIsolated {
+        /// Port.
+        link: String,
+    },
+    /// Drop what a pod sends from another MAC than its own.
+    CheckMac {
+        /// Port of the bridge.
+        port: String,
+        /// Link in the pod, whose MAC it is.
+        link: String,
+    },
+    /// Undo that; that it is undone already is fine.
+    ForgetMac {
+        /// Port of the bridge.
+        port: String,
+    },
+    /// Make a bridge tell VLANs apart.
+    FilterVlans {
+        /// Bridge.
+        link: String,
+    },
+    /// Let a VLAN through a port; that it is let through already is fine.
+    AddVlan {
+        /// Port of the bridge.
+        link: String,
+        /// VLAN.
+        vlan: u16,
+        /// It is the port's own: untagged.
+        access: bool,
+    },
+    /// Let a VLAN through a port no more; that it is not let through already is fine.
+    RemoveVlan {
+        /// Port of the bridge.
+        link: String,
+        /// VLAN.
+        vlan: u16,
+    },
+    /// Make the way to another node's pods, or change it.
+    AddNodeRoute(NodeRoute),
+    /// Take such a way away; that it is gone is fine.
+    RemoveNodeRoute(NodeRoute),
     /// Add a route in the pod; that it is there already is fine.
     AddRoute {
         /// Link in the pod.
@@ -139,6 +221,10 @@ pub enum Step {
         network: String,
         /// Its subnets.
         subnets: Vec<IpNetwork>,
+        /// Destinations that are to see the pods' own addresses.
+        spared: Vec<IpNetwork>,
+        /// Who keeps the rules.
+        backend: MasqueradeBackend,
     },
     /// Tell the neighbours of the pod's link who has its addresses (RFC 5227, RFC 4861 section 7.2.6).
     Announce {
@@ -148,10 +234,21 @@ pub enum Step {
 }
 
 impl Step {
+    /// True for what makes earlier steps take effect, and so is done again after further ones.
+    pub fn is_repeatable(&self) -> bool {
+        matches!(self, Self::SyncCarrier { .. } | Self::Announce { .. })
+    }
+
     /// True for what other attachments rely on as soon as they see it, so that only the last one out may undo it.
     pub fn is_shared(&self) -> bool {
         match self {
-            Self::CreateBridge { .. } | Self::SetPromiscuous { .. } | Self::Masquerade { .. } => true,
+            Self::CreateBridge { .. }
+            | Self::PinMac { .. }
+            | Self::SetPromiscuous { .. }
+            | Self::FilterVlans { .. }
+            | Self::AddNodeRoute(_)
+            | Self::RemoveNodeRoute(_)
+            | Self::Masquerade { .. } => true,
             Self::SetMtu { side, .. }
             | Self::SetUp { side, .. }
             | Self::AddAddress { side, .. }
@@ -160,6 +257,12 @@ impl Step {
             Self::DeleteLink { .. }
             | Self::CreateVeth { .. }
             | Self::SetHairpin { .. }
+            | Self::SetIsolated { .. }
+            | Self::CheckMac { .. }
+            | Self::ForgetMac { .. }
+            | Self::AddVlan { .. }
+            | Self::RemoveVlan { .. }
+            | Self::AwaitAddresses { .. }
             | Self::AddRoute { .. }
             | Self::SyncCarrier { .. }
             | Self::Announce { .. } => false,

@@ -122,6 +122,13 @@ impl Records {
         Ok(found)
     }
 
+    /// True if a DEL removed the last record of the network, or of the node, and then got no further: it was killed.
+    /// Whoever deletes records by hand deletes directories, and must not cost the living pods their rules.
+    pub fn left_unfinished(&self, network: &str) -> Result<bool, StateError> {
+        let emptied = || Ok(self.directory.is_dir() && names(&self.directory)?.is_empty());
+        if self.directory.join(network).is_dir() { Ok(true) } else { emptied() }
+    }
+
     /// Keeps others from writing a record until dropped.
     pub fn alone(&self) -> Result<Alone<'_>, StateError> {
         Ok(Alone { records: self, _lock: self.lock(FlockArg::LockExclusive)? })
@@ -152,18 +159,19 @@ impl Records {
 }
 
 impl Alone<'_> {
-    /// True if the network has no attachment; removes its empty directory.
+    /// True if the network has no attachment.
     pub fn network_is_empty(&self, network: &str) -> Result<bool, StateError> {
-        let empty = self.records.list(Some(network))?.is_empty();
-        if empty {
-            // Left over temporary files of killed processes keep it; they are no records.
-            let directory = self.records.directory.join(network);
-            for name in names(&directory).unwrap_or_default() {
-                let _ = fs::remove_file(directory.join(name));
-            }
-            let _ = fs::remove_dir(&directory);
+        Ok(self.records.list(Some(network))?.is_empty())
+    }
+
+    /// Removes the directory of a network that is empty, which says that nothing is left of it.
+    pub fn forget_network(&self, network: &str) {
+        // Left over temporary files of killed processes keep it; they are no records.
+        let directory = self.records.directory.join(network);
+        for name in names(&directory).unwrap_or_default() {
+            let _ = fs::remove_file(directory.join(name));
         }
-        Ok(empty)
+        let _ = fs::remove_dir(&directory);
     }
 
     /// True if the node has no attachment.

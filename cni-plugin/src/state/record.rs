@@ -4,8 +4,9 @@ use std::{net::IpAddr, path::PathBuf};
 
 use ipnetwork::IpNetwork;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use crate::cni::request::Attachment;
+use crate::cni::{request::Attachment, types::Route};
 
 /// Where an attachment's addresses came from, so that they can be given back when the configuration has
 /// changed since.
@@ -23,6 +24,8 @@ pub enum LeaseSource {
     Exec {
         /// Its name.
         plugin: String,
+        /// The `ipam` object it leased by.
+        ipam: Value,
     },
 }
 
@@ -44,12 +47,21 @@ pub struct Record {
     pub veth: String,
     /// Addresses; empty until leased.
     pub addresses: Vec<IpNetwork>,
+    /// Routes made in the pod.
+    #[serde(default)]
+    pub routes: Vec<Route>,
     /// See [`LeaseSource`].
     pub lease: LeaseSource,
     /// Mount point of the BPF file system, if programs may have been pinned there.
     pub bpffs: Option<PathBuf>,
+    /// There may be masquerade rules of iptables.
+    #[serde(default)]
+    pub iptables: bool,
     /// Why the pod is not accelerated; `None` if it is, or if the ADD is not finished.
     pub not_accelerated: Option<String>,
+    /// True once the ADD has done everything; false while it is under way, or when it was cut short.
+    #[serde(default)]
+    pub complete: bool,
     /// Kubernetes namespace and pod name, from `CNI_ARGS`.
     pub pod: Option<(String, String)>,
     /// Start of the ADD, seconds since the Unix epoch.

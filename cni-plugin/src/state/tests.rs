@@ -9,9 +9,12 @@ fn record(network: &str, id: &str) -> Record {
         bridge: "br0".into(),
         veth: "veth0".into(),
         addresses: vec!["10.1.0.2/24".parse().unwrap()],
+        routes: Vec::new(),
         lease: LeaseSource::HostLocal { data_dir: "/var/lib/cni/networks".into() },
         bpffs: None,
+        iptables: false,
         not_accelerated: None,
+        complete: true,
         pod: None,
         created: 0,
     }
@@ -30,7 +33,10 @@ fn a_record_is_found_again_until_it_is_removed() {
     assert_eq!(records.list(None).unwrap().len(), 2);
     records.remove("n1", &one.attachment()).unwrap();
     records.remove("n1", &one.attachment()).unwrap();
+    assert!(records.left_unfinished("n1").unwrap());
     assert!(records.alone().unwrap().network_is_empty("n1").unwrap());
+    records.alone().unwrap().forget_network("n1");
+    assert!(!records.left_unfinished("n1").unwrap());
     assert!(!records.alone().unwrap().node_is_empty().unwrap());
     assert!(!directory.path().join("state/n1").exists());
 }

@@ -9,17 +9,18 @@ use std::{
 
 use serde_json::Value;
 
-use super::{VerbError, del, lease};
+use super::{VerbError, del, earlier, lease};
 use crate::{
     cni::{
+        layout,
         request::{Attachment, Environment},
         types::{CniResult, Dns, Interface},
     },
-    config::{Mode, Network},
+    config::{ConfigError, EbpfConfig, Ipam, MasqueradeBackend, Mode, Network},
     dataplane,
-    host::{Host, HostError, Journal, LinuxHost, Netns},
-    plan::{self, Addressing, Placement, Side, Step},
-    state::{Record, Records, STATE_DIR},
+    host::{Host, HostError, Journal, LinuxHost, Netns, vlan_probe},
+    plan::{self, Addressing, Observed, Placement, Side},
+    state::{LeaseSource, Record, Records, STATE_DIR},
 };
 
 /// Serves an ADD and returns its result.
@@ -28,11 +29,12 @@ pub(super) fn add(network: &Network, environment: &Environment) -> Result<Value,
     let netns = environment.netns.as_deref().ok_or(VerbError::Missing("CNI_NETNS"))?;
     let records = Records::at(STATE_DIR);
     let mut host = LinuxHost::open(Some(Netns::open(netns)?))?;
+    ask_for_vlans(network)?;
+    let mut record = begin(network, attachment, netns, environment);
+    earlier::take_over(network, &records, &mut record, &mut host)?;
     if host.link(Side::Pod, &attachment.ifname)?.is_some() {
         return Err(VerbError::Exists { ifname: attachment.ifname.clone() });
     }
-    let mut record = begin(network, attachment, netns, environment);
-    take_over(&records, &mut record, &mut host)?;
     records.write(&record)?;
     let mut journal = Journal::default();
     let result = wire(network, &records, &mut record, &mut host, &mut journal);
@@ -42,7 +44,21 @@ pub(super) fn add(network: &Network, environment: &Environment) -> Result<Value,
     }
     let result = result?;
     log::info!("attached {} as {}", record.veth, describe(&record));
-    Ok(serde_json::to_value(result)?)
+    Ok(layout::encode(&result)?)
+}
+
+/// VLANs need a kernel that filters them on bridges; where it does not, nothing is touched.
+fn ask_for_vlans(network: &Network) -> Result<(), VerbError> {
+    let Some(vlans) = &network.vlans else { return Ok(()) };
+    vlan_probe::probe().map_err(|error| {
+        log::info!("{error}");
+        let (key, value) = match vlans.access {
+            Some(vlan) => ("vlan", vlan.to_string()),
+            None => ("vlanTrunk", format!("{:?}", vlans.trunk)),
+        };
+        let why = "the kernel cannot filter VLANs on bridges (CONFIG_BRIDGE_VLAN_FILTERING)";
+        VerbError::Config(ConfigError::Unsupported { key, value, why })
+    })
 }
 
 /// The record as it is before anything is made.
@@ -56,27 +72,15 @@ fn begin(network: &Network, attachment: &Attachment, netns: &Path, environment: 
         bridge: network.bridge.clone(),
         veth: del::veth_name(&network.name, attachment),
         addresses: Vec::new(),
-        lease: lease::source(&network.ipam),
+        routes: Vec::new(),
+        lease: lease::source(network),
         bpffs: (network.ebpf.mode != Mode::Off).then(|| network.ebpf.bpffs.clone()),
+        iptables: network.ip_masq && network.masquerade_backend == MasqueradeBackend::Iptables,
         not_accelerated: None,
+        complete: false,
         pod: pod.map(|(namespace, name)| (namespace.to_owned(), name.to_owned())),
         created: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs()),
     }
-}
-
-/// An earlier ADD of the same attachment was cut short, or its namespace is gone without a DEL: this one gets
-/// its addresses, and what is left of its link goes. One that is alive is left alone.
-fn take_over(records: &Records, record: &mut Record, host: &mut LinuxHost) -> Result<(), VerbError> {
-    let Some(before) = records.read(&record.network, &record.attachment())? else { return Ok(()) };
-    if before.netns != record.netns
-        && let Ok(netns) = Netns::open(&before.netns)
-        && LinuxHost::open(Some(netns))?.link(Side::Pod, &before.ifname)?.is_some()
-    {
-        return Err(VerbError::Exists { ifname: before.ifname });
-    }
-    host.apply(&Step::DeleteLink { name: before.veth })?;
-    record.addresses = before.addresses;
-    Ok(())
 }
 
 /// Everything that may fail and then has to be undone.
@@ -88,20 +92,48 @@ fn wire(
     journal: &mut Journal,
 ) -> Result<CniResult, VerbError> {
     let observed = host.observe(&network.bridge)?;
-    let before = record.ips();
-    let (addressing, dns) = lease::acquire(network, &record.attachment(), &before, records)?;
-    record.addresses = addressing.ips.iter().map(|ip| ip.address).collect();
-    records.write(record)?;
     let placement = Placement {
         veth: record.veth.clone(),
         ifname: record.ifname.clone(),
         bridge_mac: random_mac().map_err(|error| HostError::new("read", "/dev/urandom", error))?,
     };
-    let steps = plan::add(network, &observed, &placement, &addressing)?;
+    let mut done = Vec::new();
+    if let Ipam::Exec { .. } = network.ipam {
+        // An IPAM plugin such as dhcp asks through the pod's link, so that comes first.
+        done = plan::add(network, &observed, &placement, &Addressing::default())?;
+        journal.run(host, &done)?;
+    }
+    let (addressing, dns) = lease(network, &observed, records, record)?;
+    let mut steps = plan::add(network, &observed, &placement, &addressing)?;
+    steps.retain(|step| step.is_repeatable() || !done.contains(step));
     journal.run(host, &steps)?;
     accelerate(network, record, host)?;
+    record.complete = true;
     records.write(record)?;
     result(network, record, &addressing, dns, host)
+}
+
+/// Leases the addresses and notes them in the record.
+fn lease(
+    network: &Network,
+    observed: &Observed,
+    records: &Records,
+    record: &mut Record,
+) -> Result<(Addressing, Dns), VerbError> {
+    let before = record.ips();
+    let leased = lease::acquire(network, &record.attachment(), &before, records);
+    if let Err(VerbError::Delegate(error)) = &leased
+        && error.left_nothing()
+    {
+        // Nothing to give back: a DEL would only be refused like the ADD was.
+        record.lease = LeaseSource::None;
+    }
+    let (leased, dns) = leased?;
+    let addressing = plan::complete(network, observed, leased);
+    record.addresses = addressing.ips.iter().map(|ip| ip.address).collect();
+    record.routes = addressing.routes.clone();
+    records.write(record)?;
+    Ok((addressing, dns))
 }
 
 /// Attaches the programs, or notes why not. Only `required` makes that a failure.
@@ -111,7 +143,7 @@ fn accelerate(network: &Network, record: &mut Record, host: &LinuxHost) -> Resul
     } else if network.bandwidth_limited {
         "the pod has a bandwidth limit".to_owned()
     } else {
-        match dataplane::accelerate(&network.ebpf, host, &record.veth) {
+        match dataplane::accelerate(&with_uplinks(network, host)?, host, &record.veth) {
             Ok(()) => return Ok(()),
             Err(error) if network.ebpf.mode == Mode::Required => return Err(error.into()),
             Err(error) => error.to_string(),
@@ -123,6 +155,19 @@ fn accelerate(network: &Network, record: &mut Record, host: &LinuxHost) -> Resul
     Ok(())
 }
 
+/// The `ebpf` object with the devices that lead to other nodes' pods among the uplinks, unless uplinks are named.
+fn with_uplinks(network: &Network, host: &LinuxHost) -> Result<EbpfConfig, HostError> {
+    let mut config = network.ebpf.clone();
+    if config.uplinks.is_none() && !network.node_routes.is_empty() {
+        let mut uplinks = host.default_uplinks()?;
+        uplinks.extend(host.node().devices_towards(&network.node_routes)?);
+        uplinks.sort();
+        uplinks.dedup();
+        config.uplinks = Some(uplinks);
+    }
+    Ok(config)
+}
+
 /// The result, with the interfaces in the reference's order: bridge, host end, pod end.
 fn result(
     network: &Network,
@@ -131,13 +176,12 @@ fn result(
     dns: Dns,
     host: &LinuxHost,
 ) -> Result<CniResult, VerbError> {
-    let with_mtu = network.cni_version == "1.1.0";
     let interface = |side, name: &str| -> Result<Interface, VerbError> {
         let link = host.link(side, name)?;
         Ok(Interface {
             name: name.to_owned(),
-            mac: link.as_ref().and_then(|link| link.mac).map(format_mac),
-            mtu: link.filter(|_| with_mtu).map(|link| link.mtu),
+            mac: link.as_ref().and_then(|link| link.mac).map(plan::format_mac),
+            mtu: link.map(|link| link.mtu),
             sandbox: (side == Side::Pod).then(|| record.netns.to_string_lossy().into_owned()),
         })
     };
@@ -153,7 +197,7 @@ fn result(
         cni_version: network.cni_version.clone(),
         interfaces,
         ips,
-        routes: plan::routes(network, addressing),
+        routes: addressing.routes.clone(),
         dns: if network.dns.is_empty() { dns } else { network.dns.clone() },
     })
 }
@@ -180,10 +224,6 @@ fn random_mac() -> io::Result<[u8; 6]> {
     // Unicast, locally administered (IEEE 802, section 8.4).
     mac[0] = mac[0] & 0xfc | 0x02;
     Ok(mac)
-}
-
-fn format_mac(mac: [u8; 6]) -> String {
-    mac.map(|byte| format!("{byte:02x}")).join(":")
 }
 
 fn describe(record: &Record) -> String {

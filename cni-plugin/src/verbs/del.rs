@@ -1,15 +1,15 @@
 //! DEL: take a pod's wiring away, from (network, container, interface) alone. Never fails for what is gone.
 
-use std::hash::Hasher;
+use std::{hash::Hasher, path::Path};
 
 use fnv::FnvHasher;
 
 use super::{VerbError, lease};
 use crate::{
     cni::request::{Attachment, Environment},
-    config::Network,
+    config::{MasqueradeBackend, Network},
     dataplane,
-    host::{Host, LinuxHost, nft},
+    host::{Host, LinuxHost, iptables, nft},
     plan::Step,
     state::{Record, Records, STATE_DIR},
 };
@@ -38,44 +38,82 @@ pub(super) fn detach(
     // The link before the lease: an address must not be given to another while it is in use. With the link go
     // the pod's end, its addresses and routes, and the programs on it.
     let name = record.map_or_else(|| veth_name(&network.name, attachment), |record| record.veth.clone());
-    errors.extend(host.apply(&Step::DeleteLink { name }).err().map(VerbError::from));
+    let steps = [Step::DeleteLink { name: name.clone() }, Step::ForgetMac { port: name }];
+    errors.extend(steps.iter().filter_map(|step| host.apply(step).err()).map(VerbError::from));
     errors.extend(lease::release(network, attachment, record).err());
-    if errors.is_empty()
-        && let Some(record) = record
-    {
-        match records.remove(&record.network, attachment) {
-            Ok(()) => errors.extend(last_one_out(record, records, host)),
-            Err(error) => errors.push(error.into()),
+    if errors.is_empty() {
+        match finish(network, attachment, record, records, host) {
+            Ok(()) => {}
+            Err(VerbError::Several(more)) => errors.extend(more),
+            Err(error) => errors.push(error),
         }
     }
     VerbError::all(errors)
 }
 
-/// Takes away what is shared by the attachments of a network, or of the node, if there are no more. Only whoever
-/// has removed a record comes here: records that somebody deleted by hand must not cost the living pods their
-/// rules.
-fn last_one_out(record: &Record, records: &Records, host: &LinuxHost) -> Vec<VerbError> {
-    let alone = match records.alone() {
-        Ok(alone) => alone,
-        Err(error) => return vec![error.into()],
-    };
-    let mut errors = Vec::new();
-    match alone.network_is_empty(&record.network) {
-        Ok(true) => errors.extend(nft::remove(&record.network).err().map(VerbError::from)),
-        Ok(false) => {}
-        Err(error) => errors.push(error.into()),
-    }
-    match alone.node_is_empty() {
-        Ok(true) => {
-            errors.extend(nft::remove_table().err().map(VerbError::from));
-            if let Some(bpffs) = &record.bpffs {
-                errors.extend(dataplane::tear_down(bpffs, host).into_iter().map(VerbError::TearDown));
-            }
+/// Removes the record, and what is shared if it was the last.
+fn finish(
+    network: &Network,
+    attachment: &Attachment,
+    record: Option<&Record>,
+    records: &Records,
+    host: &LinuxHost,
+) -> Result<(), VerbError> {
+    // Also one that could not be understood.
+    records.remove(&network.name, attachment)?;
+    match record {
+        Some(record) => last_one_out(&Shared::by_record(record), records, host),
+        None if records.left_unfinished(&network.name)? => {
+            last_one_out(&Shared::by_configuration(network), records, host)
         }
-        Ok(false) => {}
-        Err(error) => errors.push(error.into()),
+        None => Ok(()),
     }
-    errors
+}
+
+/// What the attachments of a network share, and where it may be.
+pub(super) struct Shared<'a> {
+    network: &'a str,
+    iptables: bool,
+    bpffs: Option<&'a Path>,
+}
+
+impl<'a> Shared<'a> {
+    fn by_record(record: &'a Record) -> Self {
+        Self { network: &record.network, iptables: record.iptables, bpffs: record.bpffs.as_deref() }
+    }
+
+    pub(super) fn by_configuration(network: &'a Network) -> Self {
+        let iptables = network.ip_masq && network.masquerade_backend == MasqueradeBackend::Iptables;
+        Self { network: &network.name, iptables, bpffs: Some(&network.ebpf.bpffs) }
+    }
+}
+
+/// Takes away what is shared by the attachments of a network, or of the node, if there are no more. Only for those
+/// who know that there were some: records that somebody deleted by hand must not cost the living pods their rules.
+/// The network's directory goes after its rules, and the node's last of all, so that they tell of a DEL cut short.
+pub(super) fn last_one_out(
+    shared: &Shared<'_>,
+    records: &Records,
+    host: &LinuxHost,
+) -> Result<(), VerbError> {
+    let alone = records.alone()?;
+    let mut errors = Vec::new();
+    if alone.network_is_empty(shared.network)? {
+        errors.extend(nft::remove(shared.network).err().map(VerbError::from));
+        if shared.iptables {
+            errors.extend(iptables::remove(shared.network).err().map(VerbError::from));
+        }
+        if errors.is_empty() {
+            alone.forget_network(shared.network);
+        }
+    }
+    if alone.node_is_empty()? {
+        errors.extend(nft::remove_table().err().map(VerbError::from));
+        if let Some(bpffs) = shared.bpffs {
+            errors.extend(dataplane::tear_down(bpffs, host).into_iter().map(VerbError::TearDown));
+        }
+    }
+    VerbError::all(errors)
 }
 
 /// Name of the host end: computed from what every verb is told, so that DEL finds it without a record.
@@ -90,6 +128,12 @@ pub(super) fn veth_name(network: &str, attachment: &Attachment) -> String {
     format!("veth{:011x}", hasher.finish() & 0xfff_ffff_ffff)
 }
 
+/// True for names that [`veth_name`] makes.
+pub(super) fn is_veth_name(name: &str) -> bool {
+    let digits = name.strip_prefix("veth").unwrap_or_default();
+    digits.len() == 11 && digits.chars().all(|c| matches!(c, '0'..='9' | 'a'..='f'))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -101,6 +145,8 @@ mod tests {
         };
         let base = name("n1", "c1", "eth0");
         assert_eq!(base.len(), 15);
+        assert!(is_veth_name(&base));
+        assert!(!is_veth_name("veth1234abcd") && !is_veth_name("vethABCDEFABCDE"));
         assert_eq!(base, name("n1", "c1", "eth0"));
         for other in [
             name("n2", "c1", "eth0"),

@@ -4,14 +4,15 @@ use std::{io, path::PathBuf};
 
 use crate::{
     cni::{
+        delegate::DelegateError,
         error::Code,
         request::{RequestError, Verb},
     },
     config::ConfigError,
     dataplane::DataplaneError,
-    host::{HostError, NetnsError, nft::NftError},
+    host::{HostError, NetnsError, iptables::IptablesError, nft::NftError},
     ipam::IpamError,
-    plan::AddressConflict,
+    plan::PlanError,
     state::StateError,
 };
 
@@ -35,9 +36,6 @@ pub enum VerbError {
         /// The version.
         version: String,
     },
-    /// Not there yet.
-    #[error("CNI_COMMAND is {:?}, which is not implemented yet", .0.name())]
-    NotImplemented(Verb),
     /// The namespace cannot be used.
     #[error(transparent)]
     Netns(#[from] NetnsError),
@@ -47,24 +45,50 @@ pub enum VerbError {
         /// Its name.
         ifname: String,
     },
-    /// The bridge has another address.
+    /// What is on the node is in the way.
     #[error(transparent)]
-    Conflict(#[from] AddressConflict),
+    Conflict(#[from] PlanError),
     /// The built-in IPAM failed.
     #[error(transparent)]
     Ipam(#[from] IpamError),
-    /// Another IPAM type was asked for.
-    #[error("ipam.type is {plugin:?}; this version supports only host-local")]
-    NoIpamPlugin {
-        /// The type.
+    /// An executed IPAM plugin failed.
+    #[error(transparent)]
+    Delegate(#[from] DelegateError),
+    /// An executed IPAM plugin leased what we do not understand.
+    #[error("the IPAM plugin {plugin:?} answered with a result that is wrong: {source}")]
+    Answer {
+        /// Its name.
         plugin: String,
+        /// What is wrong.
+        source: serde_json::Error,
     },
+    /// CHECK without the result of the ADD.
+    #[error(
+        "the network configuration's key \"prevResult\" is missing; CHECK compares with the result of the ADD"
+    )]
+    NoPreviousResult,
+    /// CHECK of what is not there.
+    #[error("container {container_id} has no attachment {ifname} to network {network} on this node")]
+    NotAttached {
+        /// The network.
+        network: String,
+        /// The container.
+        container_id: String,
+        /// The interface.
+        ifname: String,
+    },
+    /// CHECK found something missing or changed.
+    #[error("not as ADD left it: {}", .0.join("; "))]
+    Differs(Vec<String>),
     /// The kernel refused.
     #[error(transparent)]
     Host(#[from] HostError),
     /// nf_tables refused.
     #[error(transparent)]
     Masquerade(#[from] NftError),
+    /// iptables refused.
+    #[error(transparent)]
+    Iptables(#[from] IptablesError),
     /// eBPF is required and cannot be had.
     #[error("ebpf.mode is \"required\", but {0}")]
     Ebpf(#[from] DataplaneError),
@@ -116,7 +140,7 @@ impl VerbError {
 impl ConfigError {
     pub(super) fn code(&self) -> Code {
         match self {
-            Self::NotJson(_) => Code::Decode,
+            Self::NotJson(_) | Self::NotAnObject => Code::Decode,
             Self::Version(_) => Code::IncompatibleVersion,
             Self::Unsupported { .. } => Code::UnsupportedField,
             Self::Type { .. } | Self::Value { .. } | Self::Ipam(_) => Code::InvalidConfig,

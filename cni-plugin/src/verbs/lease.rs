@@ -1,23 +1,34 @@
 //! Addresses for an attachment: leased from wherever the configuration says, given back to wherever the
-//! record says.
+//! record says, and verified where CHECK asks.
 
-use std::net::IpAddr;
+use std::{net::IpAddr, path::Path, time::SystemTime};
+
+use serde_json::Value;
 
 use super::VerbError;
 use crate::{
-    cni::{error::Code, request::Attachment, types::Dns},
+    cni::{
+        delegate,
+        error::Code,
+        layout,
+        request::{Attachment, Verb},
+        types::Dns,
+    },
     config::{Ipam, Network},
+    host::{Netns, boot},
     ipam::{HostLocal, HostLocalConfig, IpamError, Owner},
     plan::Addressing,
     state::{LeaseSource, Record, Records},
 };
 
 /// What the record keeps of where addresses come from.
-pub(super) fn source(ipam: &Ipam) -> LeaseSource {
-    match ipam {
+pub(super) fn source(network: &Network) -> LeaseSource {
+    match &network.ipam {
         Ipam::None => LeaseSource::None,
         Ipam::HostLocal(config) => LeaseSource::HostLocal { data_dir: config.data_dir.clone() },
-        Ipam::Exec { plugin } => LeaseSource::Exec { plugin: plugin.clone() },
+        Ipam::Exec { plugin } => {
+            LeaseSource::Exec { plugin: plugin.clone(), ipam: network.raw["ipam"].clone() }
+        }
     }
 }
 
@@ -33,18 +44,70 @@ pub(super) fn acquire(
         Ipam::HostLocal(config) => {
             let owner = Owner::new(&attachment.container_id, &attachment.ifname);
             let ipam = HostLocal::new(&network.name, config.clone())?;
-            let gone = |owner: &Owner| is_gone(records, &network.name, owner);
+            let gone = |owner: &Owner, leased| is_gone(network, records, owner, leased);
             let lease = ipam.allocate(&owner, before, &network.requested_ips, &gone)?;
             Ok((Addressing { ips: lease.ips, routes: lease.routes }, lease.dns))
         }
-        Ipam::Exec { plugin } => Err(VerbError::NoIpamPlugin { plugin: plugin.clone() }),
+        Ipam::Exec { plugin } => delegated(network, plugin),
     }
 }
 
-/// A lease whose owner has no record on this node is from before a reboot, or of another plugin. Only the
-/// former may be taken, and the two cannot be told apart by the lease alone.
-fn is_gone(_records: &Records, _network: &str, _owner: &Owner) -> bool {
-    false
+/// Leases from an executed plugin. Its answer may be null, and lack everything but what it leased.
+fn delegated(network: &Network, plugin: &str) -> Result<(Addressing, Dns), VerbError> {
+    let answer = execute(network, plugin, Verb::Add)?.unwrap_or_default();
+    let result =
+        layout::decode(&answer).map_err(|source| VerbError::Answer { plugin: plugin.to_owned(), source })?;
+    if result.ips.is_empty() {
+        log::warn!("the IPAM plugin {plugin} leased no address");
+    }
+    let mut ips = result.ips;
+    ips.iter_mut().for_each(|ip| ip.interface = None);
+    Ok((Addressing { ips, routes: result.routes }, result.dns))
+}
+
+/// Executes an IPAM plugin with the configuration as it was received.
+fn execute(network: &Network, plugin: &str, verb: Verb) -> Result<Option<Value>, VerbError> {
+    let stdin = serde_json::to_vec(&network.raw)?;
+    Ok(delegate::run(plugin, &network.cni_path, verb, &[], &stdin)?)
+}
+
+/// Passes a verb that has no answer on to an executed plugin; the built-in one is served by the verbs themselves.
+pub(super) fn forward(network: &Network, verb: Verb) -> Result<(), VerbError> {
+    match &network.ipam {
+        Ipam::Exec { plugin } => execute(network, plugin, verb).map(drop),
+        Ipam::None | Ipam::HostLocal(_) => Ok(()),
+    }
+}
+
+/// What is wrong with the leases of an attachment, in words.
+pub(super) fn check(network: &Network, record: &Record) -> Result<Vec<String>, VerbError> {
+    match (&network.ipam, &record.lease) {
+        (Ipam::Exec { .. }, _) => forward(network, Verb::Check).map(|()| Vec::new()),
+        (_, LeaseSource::HostLocal { data_dir }) => {
+            let owner = Owner::new(&record.container_id, &record.ifname);
+            let ipam = HostLocal::unconfigured(&network.name, data_dir)?;
+            let lost = ipam.not_leased(&owner, &record.ips())?;
+            Ok(lost.iter().map(|ip| format!("{ip} is not leased to {owner}")).collect())
+        }
+        _ => Ok(Vec::new()),
+    }
+}
+
+/// Whether a lease may be taken from its owner, asked only when the range is full.
+///
+/// With a record: when both the namespace and the link are gone, nothing has the address. (A link that is not there
+/// yet, of an ADD under way, is in a namespace that is.) Without one: when the lease is older than this boot, for
+/// nothing has outlived that. A younger one may be that of a living pod which another plugin has attached.
+fn is_gone(network: &Network, records: &Records, owner: &Owner, leased: SystemTime) -> bool {
+    let attachment = Attachment { container_id: owner.container_id.clone(), ifname: owner.ifname.clone() };
+    match records.read(&network.name, &attachment) {
+        Ok(Some(record)) => {
+            let link = Path::new("/sys/class/net").join(&record.veth);
+            Netns::open(&record.netns).is_err() && !link.exists()
+        }
+        Ok(None) => boot::time().is_some_and(|boot| leased < boot),
+        Err(_) => false,
+    }
 }
 
 /// Gives an attachment's addresses back, by the record if there is one and by the configuration if not.
@@ -53,7 +116,7 @@ pub(super) fn release(
     attachment: &Attachment,
     record: Option<&Record>,
 ) -> Result<(), VerbError> {
-    let source = record.map_or_else(|| source(&network.ipam), |record| record.lease.clone());
+    let source = record.map_or_else(|| source(network), |record| record.lease.clone());
     match source {
         LeaseSource::None => Ok(()),
         LeaseSource::HostLocal { data_dir } => {
@@ -64,10 +127,20 @@ pub(super) fn release(
                 }
                 _ => HostLocal::unconfigured(&network.name, &data_dir)?,
             };
-            let hint = record.map(Record::ips).unwrap_or_default();
+            // That of an ADD cut short may not know all it has leased: then every lease is looked at.
+            let hint = record.filter(|record| record.complete).map(Record::ips).unwrap_or_default();
             Ok(ipam.release(&owner, &hint)?)
         }
-        LeaseSource::Exec { plugin } => Err(VerbError::NoIpamPlugin { plugin }),
+        LeaseSource::Exec { plugin, ipam } => {
+            // As it was leased, whatever the configuration says now; and for a GC, in whose environment there is
+            // no attachment.
+            let mut config = network.raw.clone();
+            config["ipam"] = ipam;
+            let changes =
+                [("CNI_CONTAINERID", &*attachment.container_id), ("CNI_IFNAME", &*attachment.ifname)];
+            let stdin = serde_json::to_vec(&config)?;
+            Ok(delegate::run(&plugin, &network.cni_path, Verb::Del, &changes, &stdin).map(drop)?)
+        }
     }
 }
 

@@ -1,7 +1,9 @@
 //! The CNI verbs, each a story of its own.
 
 mod add;
+mod check;
 mod del;
+mod earlier;
 mod error;
 mod gc;
 mod lease;
@@ -13,11 +15,12 @@ use serde_json::Value;
 
 use crate::{
     cni::{
+        delegate::DelegateError,
         error::{CniError, Code},
         request::{Environment, Verb},
         version,
     },
-    config::{LogConfig, NetConf, Network},
+    config::{ConfigError, LogConfig, NetConf, Network},
     logging,
 };
 
@@ -27,29 +30,29 @@ pub type Answer = Result<Option<Value>, CniError>;
 /// Serves one call.
 pub fn serve(variable: impl Fn(&str) -> Option<String>, stdin: &[u8]) -> Answer {
     let call = logging::call_id();
-    let mut version = version::NEWEST.to_owned();
-    run(variable, stdin, &mut version).map_err(|error| {
+    run(variable, stdin).map_err(|error| {
         log::error!("{error:#}");
-        let details = format!("call {call}; see the log lines with this id");
-        CniError { cni_version: version, code: error.code() as u32, msg: error.to_string(), details }
+        let mut details = format!("call {call}; see the log lines with this id");
+        let mut code = error.code() as u32;
+        if let VerbError::Delegate(DelegateError::Refused { plugin, code: theirs, details: more, .. }) =
+            &error
+        {
+            code = *theirs;
+            details = format!("from the IPAM plugin {plugin}: {more}; {details}");
+        }
+        CniError { cni_version: requested_version(stdin), code, msg: error.to_string(), details }
     })
 }
 
-fn run(
-    variable: impl Fn(&str) -> Option<String>,
-    stdin: &[u8],
-    version: &mut String,
-) -> Result<Option<Value>, VerbError> {
+fn run(variable: impl Fn(&str) -> Option<String>, stdin: &[u8]) -> Result<Option<Value>, VerbError> {
     let environment = Environment::read(variable)?;
+    let raw: Result<Value, _> = serde_json::from_slice(stdin);
     if environment.verb == Verb::Version {
-        let requested: Option<Value> = serde_json::from_slice(stdin).ok();
-        let requested = requested.as_ref().and_then(|conf| conf.get("cniVersion")?.as_str());
-        return Ok(Some(version::version_result(requested)));
+        let stated = raw.as_ref().ok().and_then(|raw| raw.get("cniVersion")?.as_str());
+        return Ok(Some(version::version_result(stated)));
     }
-    let (conf, raw) = NetConf::parse(stdin)?;
-    if let Some(asked) = conf.cni_version.as_deref() {
-        *version = asked.to_owned();
-    }
+    let raw = raw.map_err(ConfigError::from)?;
+    let conf = NetConf::parse(&raw)?;
     logging::start(&LogConfig::validate(&conf)?, &environment)?;
     for key in conf.unknown_keys() {
         log::warn!("the network configuration's key {key:?} is not known and has no effect");
@@ -63,8 +66,20 @@ fn run(
         Verb::Del => del::del(&network, &environment).map(|()| None),
         Verb::Gc => gc::gc(&network).map(|()| None),
         Verb::Status => status::status(&network).map(|()| None),
-        Verb::Check => Err(VerbError::NotImplemented(environment.verb)),
+        Verb::Check => check::check(&network, &environment).map(|()| None),
         Verb::Version => Ok(None),
+    }
+}
+
+/// The version that errors are told in: the configuration's, whatever else is wrong with it, or our newest.
+pub fn requested_version(stdin: &[u8]) -> String {
+    let stated = match serde_json::from_slice::<Value>(stdin) {
+        Ok(Value::Object(mut keys)) => keys.remove("cniVersion"),
+        _ => Some(Value::Null),
+    };
+    match stated {
+        None => version::UNSTATED.to_owned(),
+        Some(stated) => stated.as_str().unwrap_or(version::NEWEST).to_owned(),
     }
 }
 
@@ -75,12 +90,14 @@ impl VerbError {
             Self::Request(_) | Self::Missing(_) => Code::InvalidEnvironment,
             Self::Config(error) => error.code(),
             Self::NoSuchVerb { .. } => Code::IncompatibleVersion,
-            Self::NotImplemented(_) => Code::InvalidEnvironment,
             Self::Netns(error) => error.code(),
             Self::Exists { .. } | Self::Conflict(_) => Code::InvalidConfig,
             Self::Ipam(error) => lease::code(error),
-            Self::NoIpamPlugin { .. } => Code::Ipam,
-            Self::Host(_) | Self::Masquerade(_) => Code::Kernel,
+            Self::Delegate(_) | Self::Answer { .. } => Code::Ipam,
+            Self::NoPreviousResult => Code::InvalidConfig,
+            Self::NotAttached { .. } => Code::UnknownContainer,
+            Self::Differs(_) => Code::CheckFailed,
+            Self::Host(_) | Self::Masquerade(_) | Self::Iptables(_) => Code::Kernel,
             Self::Ebpf(_) | Self::TearDown(_) => Code::Ebpf,
             Self::Full { .. } => Code::NotAvailable,
             Self::State(_) | Self::Log { .. } | Self::Encode(_) => Code::Io,

@@ -1,7 +1,8 @@
 //! STATUS: can ADDs of this network be served?
 
-use super::VerbError;
+use super::{VerbError, lease};
 use crate::{
+    cni::request::Verb,
     config::{Ipam, Network},
     ipam::HostLocal,
 };
@@ -14,5 +15,5 @@ pub(super) fn status(network: &Network) -> Result<(), VerbError> {
             return Err(VerbError::Full { pool: full.pool, used: full.used });
         }
     }
-    Ok(())
+    lease::forward(network, Verb::Status)
 }

@@ -110,7 +110,7 @@ const _: () = assert!(size_of::<Seen>() == 28);
 mod pod {
     use super::*;
 
-    // SAFETY (all four): repr(C), integers only, no implicit padding (sizes asserted above).
+    // SAFETY: repr(C), integers only, no implicit padding (sizes asserted above).
     unsafe impl aya::Pod for FlowKey<u32> {}
     // SAFETY: as above.
     unsafe impl aya::Pod for FlowKey<[u32; 4]> {}

@@ -27,7 +27,7 @@ pub fn see<I: Ip>(
         sequence,
         acknowledgement,
         id: ip.id(),
-        len: ip.len(),
+        len: ip.total_len(),
         wire_len,
         ttl: ip.ttl(),
         dscp: ip.dscp(),
@@ -113,10 +113,10 @@ pub fn learn<I: Ip>(
 #[inline(always)]
 pub fn wire_len<I: Ip>(ip: &I, rest: Option<&TcpRest>, gso_size: u32) -> u16 {
     if gso_size == 0 {
-        return ip.len();
+        return ip.total_len();
     }
     let transport = match rest {
-        Some(rest) => (rest.data_offset as u32 >> 4) * 4,
+        Some(rest) => rest.header_len(),
         None => size_of::<Transport>() as u32,
     };
     (size_of::<I>() as u32 + transport + gso_size).min(u16::MAX as u32) as u16

@@ -51,11 +51,11 @@ reasons! {
     Fragment = 6, "fragment";
     /// Neither TCP nor UDP (IPv6: also any extension header).
     Protocol = 7, "protocol";
-    /// To or from a multicast or broadcast address.
+    /// To or from a multicast or broadcast address, of L2 or L3.
     Multicast = 8, "multicast";
     /// TTL or hop limit of 1 or less, or not enough for the learned step.
     Ttl = 9, "ttl";
-    /// TCP with SYN, FIN or RST.
+    /// TCP with SYN, FIN or RST, or without ACK.
     TcpFlags = 10, "tcp_flags";
     /// TCP, and conntrack's window tracking is not liberal.
     TcpNotLiberal = 11, "tcp_not_liberal";
@@ -69,6 +69,8 @@ reasons! {
     Differs = 15, "differs";
     /// A helper refused the rewrite.
     RewriteFailed = 16, "rewrite_failed";
+    /// IPv4 header checksum that is wrong.
+    Checksum = 17, "checksum";
 }
 
 reasons! {
@@ -86,6 +88,8 @@ reasons! {
     Unrepeatable = 4, "unrepeatable";
     /// The flow map refused the entry.
     MapFull = 5, "map_full";
+    /// Left the node more than once, flooded by a bridge or copied by a rule: a flow has one way only.
+    Copied = 6, "copied";
 }
 
 #[cfg(test)]

@@ -9,8 +9,9 @@ use crate::{
 /// Whether the packet may be carried as `flow` says.
 #[inline(always)]
 pub fn fresh<A>(flow: &Flow<A>, seen: &Seen, config: &Config, now_ns: u64) -> Result<(), Ingress> {
-    // A learned time of 0, or one another CPU's clock put slightly ahead of ours, both come out right.
-    if now_ns.saturating_sub(flow.learned_ns) >= config.renew_ns || flow.epoch != config.epoch {
+    // Another CPU's clock may have put the time slightly ahead of ours. A time of 0 is not old just after boot.
+    let age_ns = now_ns.saturating_sub(flow.learned_ns);
+    if flow.learned_ns == 0 || age_ns >= config.renew_ns || flow.epoch != config.epoch {
         return Err(Ingress::Stale);
     }
     if seen.wire_len > flow.max_len {

@@ -47,6 +47,12 @@ impl Snapshot {
         self
     }
 
+    /// The same without IPv6 link-local addresses and their routes, which the kernel adds to a link when it gets to it.
+    pub fn without_link_local(mut self) -> Snapshot {
+        self.lines.retain(|line| !line.text.contains("fe80:"));
+        self
+    }
+
     /// What is here and was not in `before` (`+`), and what was there and is no more (`-`).
     pub fn changes_since(&self, before: &Snapshot) -> Vec<String> {
         let appeared = self.lines.difference(&before.lines).map(|line| format!("+ {}", line.text));

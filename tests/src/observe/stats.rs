@@ -30,7 +30,17 @@ impl Stats {
 
     /// Packets that took the fast path.
     pub fn redirected(&self) -> u64 {
-        self.ingress.get("redirected").copied().unwrap_or(0)
+        self.ingress("redirected")
+    }
+
+    /// Packets that flow_ingress counted under a reason.
+    pub fn ingress(&self, reason: &str) -> u64 {
+        self.ingress.get(reason).copied().unwrap_or(0)
+    }
+
+    /// Packets that flow_egress counted under a reason.
+    pub fn egress(&self, reason: &str) -> u64 {
+        self.egress.get(reason).copied().unwrap_or(0)
     }
 
     /// IP packets that were left to the kernel.

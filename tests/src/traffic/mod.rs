@@ -1,15 +1,38 @@
-//! Traffic between places, by sockets made inside them; no tool of the machine takes part.
+//! Traffic between places, by sockets made inside them; no tool of the machine takes part. Most of it asks what
+//! arrives; [`flood`], [`ping_pong`] and [`churn`] ask how fast.
 
+mod advert;
+mod capture;
+mod churn;
+mod flood;
+mod forged;
+mod inject;
+mod pin;
+mod pingpong;
+mod probe;
+mod service;
 mod steady;
 mod tcp;
 mod udp;
 
+pub use advert::advertise;
+pub use capture::{Capture, Frame};
+pub use churn::{Churn, churn};
+pub use flood::{Flood, flood};
+pub use forged::Segment;
+pub use inject::Injector;
+pub use pin::cpus;
+pub use pingpong::{PingPong, ping_pong};
+pub use probe::{Outcome, Prober};
+pub use service::{Answer, Service, ask_tcp, ask_udp, ask_udp_within};
 pub use steady::{Report, Steady};
 pub use tcp::{Transfer, download, round_trips, upload};
-pub use udp::{Echo, echo};
+pub use udp::{Echo, echo, echo_whole};
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
+
+use pin::{pin, pinned};
 
 /// How long a connection, a read or a write may take before it counts as failed.
 pub const PATIENCE: Duration = Duration::from_secs(5);

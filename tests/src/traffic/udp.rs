@@ -1,11 +1,14 @@
 //! UDP: datagrams that are answered, one at a time.
 
+use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use nix::libc;
 
 use super::any_like;
 use crate::Place;
@@ -29,8 +32,33 @@ pub struct Echo {
 /// # Errors
 /// If no datagram arrived at all, an answer came from elsewhere, or one is not what was sent.
 pub fn echo(client: &Place, server: &Place, address: IpAddr, count: u64, size: usize) -> Result<Echo> {
-    let far = bind(server, address)?;
-    let near = bind(client, address)?;
+    exchange(bind(client, address)?, bind(server, address)?, address, count, size)
+}
+
+/// The same, but no datagram may be fragmented on its way, nor its answer.
+pub fn echo_whole(client: &Place, server: &Place, address: IpAddr, count: u64, size: usize) -> Result<Echo> {
+    let (near, far) = (bind(client, address)?, bind(server, address)?);
+    for socket in [&near, &far] {
+        never_fragment(socket, address.is_ipv4())?;
+    }
+    exchange(near, far, address, count, size)
+}
+
+fn never_fragment(socket: &UdpSocket, v4: bool) -> Result<()> {
+    let (level, name, value) = if v4 {
+        (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO)
+    } else {
+        (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_DO)
+    };
+    // SAFETY: the option's value is an int, alive during the call, and its length is given.
+    let set = unsafe {
+        let (value, length) = ((&raw const value).cast(), size_of_val(&value) as u32);
+        libc::setsockopt(socket.as_raw_fd(), level, name, value, length)
+    };
+    if set == 0 { Ok(()) } else { Err(io::Error::last_os_error()).context("forbidding fragments") }
+}
+
+fn exchange(near: UdpSocket, far: UdpSocket, address: IpAddr, count: u64, size: usize) -> Result<Echo> {
     let to = SocketAddr::new(address, far.local_addr()?.port());
     near.connect(to).with_context(|| format!("connecting to {to}"))?;
     near.set_read_timeout(Some(ANSWER))?;

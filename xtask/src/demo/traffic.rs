@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use anyhow::Result;
 use ebpf_bridge_lab::traffic::{download, echo, upload};
-use ebpf_bridge_lab::{Place, Scene, Stats};
+use ebpf_bridge_lab::{Family, Place, Scene, Stats};
 
 use super::SHARE;
 use super::page::{Page, grouped};
@@ -22,24 +22,32 @@ type Exchange = fn(&Place, &Place, IpAddr) -> Result<Outcome>;
 
 const EXCHANGES: [(&str, Exchange); 3] =
     [("TCP 100 MB to", tcp_to), ("TCP 100 MB from", tcp_from), ("UDP echo with", udp)];
+/// An address like a Service's, which no interface has.
+pub(super) const CLUSTER_IP: &str = "10.96.0.1";
 
-/// Sends everything to the second pod and to the outside host, and shows for each who carried the packets.
+/// Whom the client talks to.
+struct Peer<'a> {
+    name: &'a str,
+    place: &'a Place,
+    address: IpAddr,
+    /// The client as it must see it.
+    client: IpAddr,
+}
+
+/// Sends everything to the second pod, to the outside host and to the service, and shows who carried the packets.
 pub(super) fn show(page: &mut Page, scene: &Scene) -> Result<()> {
-    let (client, server, outside) = (&scene.pods[0], &scene.pods[1], scene.node.outside());
+    let client = &scene.pods[0];
     page.heading(&format!("Traffic of {}: packets by who carried them", client.name()));
-    page.line(&format!("   {:<26} {:>10} {:>10} {:>8}", "", "fast path", "kernel", "share"));
+    page.line(&format!("   {:<30} {:>10} {:>10} {:>8}", "", "fast path", "kernel", "share"));
     let mut strangers = Vec::new();
-    for (name, place, address, expected) in [
-        (server.name(), &***server, server.address(), client.address()),
-        ("outside", &**outside, outside.address(), outside.node_address()),
-    ] {
+    for peer in peers(scene)? {
         for (what, exchange) in EXCHANGES {
             let before = Stats::read(&scene.node)?;
-            let outcome = exchange(client, place, address)?;
+            let outcome = exchange(client, peer.place, peer.address)?;
             let counted = &Stats::read(&scene.node)? - &before;
-            show_counts(page, &format!("{what} {name}"), &counted, &outcome.figure);
-            if outcome.client_seen != expected {
-                strangers.push(format!("{name} saw {}", outcome.client_seen));
+            show_counts(page, &format!("{what} {}", peer.name), &counted, &outcome.figure);
+            if outcome.client_seen != peer.client {
+                strangers.push(format!("{} saw {}", peer.name, outcome.client_seen));
             }
         }
     }
@@ -50,10 +58,26 @@ pub(super) fn show(page: &mut Page, scene: &Scene) -> Result<()> {
     Ok(())
 }
 
+fn peers(scene: &Scene) -> Result<Vec<Peer<'_>>> {
+    let (client, server, outside) = (&scene.pods[0], &scene.pods[1], scene.node.outside());
+    let mut peers = Vec::new();
+    for (family, pod, beyond) in
+        [(Family::V4, "pod2", "outside"), (Family::V6, "pod2, IPv6", "outside, IPv6")]
+    {
+        let own = client.address_in(family);
+        peers.push(Peer { name: pod, place: server, address: server.address_in(family), client: own });
+        let (address, client) = (outside.address_in(family), outside.node_address_in(family));
+        peers.push(Peer { name: beyond, place: outside, address, client });
+    }
+    let service = CLUSTER_IP.parse()?;
+    peers.push(Peer { name: "a ClusterIP", place: server, address: service, client: client.address() });
+    Ok(peers)
+}
+
 fn show_counts(page: &mut Page, what: &str, counted: &Stats, figure: &str) {
     let (fast, kernel) = (grouped(counted.redirected()), grouped(counted.by_kernel()));
     let share = counted.fast_share();
-    let line = format!("{what:<26} {fast:>10} {kernel:>10} {:>6.1} %   {figure}", 100.0 * share);
+    let line = format!("{what:<30} {fast:>10} {kernel:>10} {:>6.1} %   {figure}", 100.0 * share);
     page.verdict(share > SHARE, &line);
 }
 
@@ -61,9 +85,9 @@ fn show_addresses_seen(page: &mut Page, scene: &Scene, strangers: &[String]) {
     let outside = scene.node.outside();
     page.heading("Addresses");
     let seen = format!(
-        "outside saw {}, the node's address, and never the pod's {}; pod2 saw the pod's own",
+        "outside saw {} and {}, the node's addresses, and never the pod's; pod2 saw the pod's own",
         outside.node_address(),
-        scene.pods[0].address()
+        outside.node_address_v6(),
     );
     page.verdict(strangers.is_empty(), &seen);
     strangers.iter().for_each(|stranger| page.line(stranger));

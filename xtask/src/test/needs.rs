@@ -12,14 +12,16 @@ struct Need {
     program: &'static str,
 }
 
-const NEEDS: [Need; 7] = [
+const NEEDS: [Need; 9] = [
     Need { package: "iproute2", program: "ip" },
     Need { package: "nftables", program: "nft" },
     Need { package: "iptables", program: "iptables" },
     Need { package: "containerd", program: "containerd" },
     Need { package: "runc", program: "runc" },
     Need { package: "containernetworking-plugins", program: "/usr/lib/cni/portmap" },
+    Need { package: "ethtool", program: "ethtool" },
     Need { package: "busybox-static", program: "busybox" },
+    Need { package: "iperf3", program: "iperf3" },
 ];
 
 /// Installs what is missing, or says what is and why it stays so.

@@ -2,22 +2,44 @@
 
 use ipnetwork::IpNetwork;
 use nix::libc;
-use rtnetlink::packet_route::address::{AddressAttribute, AddressFlags, AddressHeaderFlags, AddressMessage};
+use rtnetlink::packet_route::{
+    AddressFamily,
+    address::{AddressAttribute, AddressFlags, AddressHeaderFlags, AddressMessage},
+};
 
 use super::{HostError, Netlink, failed, is};
+
+/// The state of duplicate address detection.
+pub struct Detection {
+    /// It goes on for some address.
+    pub tentative: bool,
+    /// An address that somebody else has.
+    pub duplicate: Option<IpNetwork>,
+}
 
 impl Netlink {
     /// The addresses of a link.
     pub fn addresses(&self, index: u32) -> Result<Vec<IpNetwork>, HostError> {
-        let request = self.handle.address().get().set_link_index_filter(index).execute();
-        let messages = self.all(request).map_err(|error| failed("list", "addresses", error))?;
-        Ok(messages.iter().filter_map(network_of).collect())
+        Ok(self.messages(index)?.iter().filter_map(network_of).collect())
     }
 
-    /// Adds an address, an IPv6 one without duplicate address detection. Returns false if it is there.
-    pub fn add_address(&self, name: &str, index: u32, address: IpNetwork) -> Result<bool, HostError> {
+    /// The kernel leaves the other links' out; so does rtnetlink, where the kernel cannot.
+    fn messages(&self, index: u32) -> Result<Vec<AddressMessage>, HostError> {
+        let mut request = self.handle.address().get().set_link_index_filter(index);
+        request.message_mut().header.index = index;
+        self.all(request.execute()).map_err(|error| failed("list", "addresses", error))
+    }
+
+    /// Adds an address, an IPv6 one with duplicate address detection or without. Returns false if it is there.
+    pub fn add_address(
+        &self,
+        name: &str,
+        index: u32,
+        address: IpNetwork,
+        dad: bool,
+    ) -> Result<bool, HostError> {
         let mut request = self.handle.address().add(index, address.ip(), address.prefix());
-        if address.is_ipv6() {
+        if address.is_ipv6() && !dad {
             let message = request.message_mut();
             message.header.flags |= AddressHeaderFlags::Nodad;
             message.attributes.push(AddressAttribute::Flags(AddressFlags::Nodad));
@@ -27,6 +49,24 @@ impl Netlink {
             Err(error) if is(&error, libc::EEXIST) => Ok(false),
             Err(error) => Err(failed("add address", format!("{address} to {name}"), error)),
         }
+    }
+
+    /// How far duplicate address detection is on a link.
+    pub fn detection(&self, index: u32) -> Result<Detection, HostError> {
+        let messages = self.messages(index)?;
+        let mut state = Detection { tentative: false, duplicate: None };
+        for message in messages.iter().filter(|message| message.header.family == AddressFamily::Inet6) {
+            let flags = message.attributes.iter().find_map(|attribute| match attribute {
+                AddressAttribute::Flags(flags) => Some(*flags),
+                _ => None,
+            });
+            let flags = flags.unwrap_or_else(AddressFlags::empty);
+            if flags.contains(AddressFlags::Dadfailed) {
+                state.duplicate = network_of(message);
+            }
+            state.tentative |= flags.contains(AddressFlags::Tentative);
+        }
+        Ok(state)
     }
 
     /// Removes an address. Returns false if it is gone.

@@ -4,7 +4,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use nix::libc;
 use rtnetlink::{
-    packet_core::{NLM_F_CREATE, NLM_F_EXCL},
+    packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE},
     packet_route::{
         RouteNetlinkMessage,
         tc::{TcAttribute, TcBpfFlags, TcFilterBpf, TcFilterBpfOption, TcHandle, TcMessage, TcOption},
@@ -46,6 +46,16 @@ impl FilterPlace<'_> {
         message.attributes.push(TcAttribute::Kind(TcFilterBpf::KIND.to_owned()));
         message
     }
+
+    fn with(&self, program: BorrowedFd<'_>, name: &str) -> TcMessage {
+        let mut message = self.message();
+        message.attributes.push(TcAttribute::Options(vec![
+            TcOption::Bpf(TcFilterBpfOption::ProgFd(program.as_raw_fd() as u32)),
+            TcOption::Bpf(TcFilterBpfOption::ProgName(name.to_owned())),
+            TcOption::Bpf(TcFilterBpfOption::Flags(TcBpfFlags::DirectAction)),
+        ]));
+        message
+    }
 }
 
 fn parent(index: u32, hook: Hook) -> TcMessage {
@@ -61,15 +71,24 @@ fn parent(index: u32, hook: Hook) -> TcMessage {
 impl Netlink {
     /// Adds the clsact qdisc. Returns false if it is there.
     pub fn add_clsact(&self, link: &str, index: u32) -> Result<bool, HostError> {
-        let mut message = TcMessage::with_index(index as i32);
-        message.header.parent = TcHandle::CLSACT;
-        message.header.handle = TcHandle { major: 0xffff, minor: 0 };
-        message.attributes.push(TcAttribute::Kind("clsact".to_owned()));
-        let request = RouteNetlinkMessage::NewQueueDiscipline(message);
+        let request = RouteNetlinkMessage::NewQueueDiscipline(clsact(index));
         match self.send(request, NLM_F_CREATE | NLM_F_EXCL) {
             Ok(()) => Ok(true),
             Err(error) if is(&error, libc::EEXIST) => Ok(false),
             Err(error) => Err(failed("add the clsact qdisc to", link, error)),
+        }
+    }
+
+    /// Removes the clsact qdisc if nobody has a filter on it; that it is gone is fine.
+    pub fn remove_unused_clsact(&self, link: &str, index: u32) -> Result<(), HostError> {
+        for hook in [Hook::Ingress, Hook::Egress] {
+            if !self.filter_messages(link, index, hook)?.is_empty() {
+                return Ok(());
+            }
+        }
+        match self.send(RouteNetlinkMessage::DelQueueDiscipline(clsact(index)), 0) {
+            Err(error) if !is_gone(&error) => Err(failed("remove the clsact qdisc from", link, error)),
+            _ => Ok(()),
         }
     }
 
@@ -80,13 +99,7 @@ impl Netlink {
         program: BorrowedFd<'_>,
         name: &str,
     ) -> Result<bool, HostError> {
-        let mut message = place.message();
-        message.attributes.push(TcAttribute::Options(vec![
-            TcOption::Bpf(TcFilterBpfOption::ProgFd(program.as_raw_fd() as u32)),
-            TcOption::Bpf(TcFilterBpfOption::ProgName(name.to_owned())),
-            TcOption::Bpf(TcFilterBpfOption::Flags(TcBpfFlags::DirectAction)),
-        ]));
-        let request = RouteNetlinkMessage::NewTrafficFilter(message);
+        let request = RouteNetlinkMessage::NewTrafficFilter(place.with(program, name));
         match self.send(request, NLM_F_CREATE | NLM_F_EXCL) {
             Ok(()) => Ok(true),
             Err(error) if is(&error, libc::EEXIST) => Ok(false),
@@ -94,28 +107,30 @@ impl Netlink {
         }
     }
 
+    /// Puts another program into a BPF filter.
+    pub fn replace_filter(
+        &self,
+        place: FilterPlace<'_>,
+        program: BorrowedFd<'_>,
+        name: &str,
+    ) -> Result<(), HostError> {
+        let request = RouteNetlinkMessage::NewTrafficFilter(place.with(program, name));
+        let replaced = self.send(request, NLM_F_REPLACE);
+        replaced.map_err(|error| failed("replace", format!("{name} on {}", place.link), error))
+    }
+
     /// Removes a filter. Returns false if it, its qdisc or its device is gone.
     pub fn remove_filter(&self, place: FilterPlace<'_>) -> Result<bool, HostError> {
         match self.send(RouteNetlinkMessage::DelTrafficFilter(place.message()), 0) {
             Ok(()) => Ok(true),
-            Err(error)
-                if [libc::ENOENT, libc::EINVAL, libc::ENODEV].iter().any(|&errno| is(&error, errno)) =>
-            {
-                Ok(false)
-            }
+            Err(error) if is_gone(&error) => Ok(false),
             Err(error) => Err(failed("remove a filter from", place.link, error)),
         }
     }
 
     /// Names of the BPF filters on a hook of a link, as their loader gave them.
     pub fn filters(&self, link: &str, index: u32, hook: Hook) -> Result<Vec<String>, HostError> {
-        let request = self.handle.traffic_filter(index as i32).get();
-        let request = match hook {
-            Hook::Ingress => request.ingress(),
-            Hook::Egress => request.egress(),
-        };
-        let messages = self.all(request.execute());
-        let messages = messages.map_err(|error| failed("list the filters of", link, error))?;
+        let messages = self.filter_messages(link, index, hook)?;
         let attributes = messages.iter().flat_map(|message| &message.attributes);
         let options = attributes.filter_map(|attribute| match attribute {
             TcAttribute::Options(options) => Some(options),
@@ -129,4 +144,26 @@ impl Netlink {
             })
             .collect())
     }
+
+    fn filter_messages(&self, link: &str, index: u32, hook: Hook) -> Result<Vec<TcMessage>, HostError> {
+        let request = self.handle.traffic_filter(index as i32).get();
+        let request = match hook {
+            Hook::Ingress => request.ingress(),
+            Hook::Egress => request.egress(),
+        };
+        self.all(request.execute()).map_err(|error| failed("list the filters of", link, error))
+    }
+}
+
+fn clsact(index: u32) -> TcMessage {
+    let mut message = TcMessage::with_index(index as i32);
+    message.header.parent = TcHandle::CLSACT;
+    message.header.handle = TcHandle { major: 0xffff, minor: 0 };
+    message.attributes.push(TcAttribute::Kind("clsact".to_owned()));
+    message
+}
+
+/// True if a filter, its qdisc or its device is not there.
+fn is_gone(error: &rtnetlink::Error) -> bool {
+    [libc::ENOENT, libc::EINVAL, libc::ENODEV].iter().any(|&errno| is(error, errno))
 }

@@ -5,7 +5,10 @@ use std::{io, os::fd::RawFd};
 use nix::libc;
 use rtnetlink::{
     LinkBridge, LinkBridgePort, LinkMessageBuilder, LinkUnspec,
-    packet_route::link::{InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkMessage},
+    packet_route::link::{
+        InfoBridgePort, InfoData, InfoKind, InfoPortData, InfoVeth, LinkAttribute, LinkFlags, LinkInfo,
+        LinkMessage,
+    },
 };
 
 use super::{HostError, Netlink, failed, is};
@@ -23,6 +26,12 @@ pub struct Link {
     pub up: bool,
     /// Promiscuous.
     pub promiscuous: bool,
+    /// Index of the bridge it is a port of.
+    pub controller: Option<u32>,
+    /// As a port, sends frames back through where they came from.
+    pub hairpin: bool,
+    /// As a port, is kept from other isolated ports.
+    pub isolated: bool,
 }
 
 /// A veth pair to be made.
@@ -111,6 +120,13 @@ impl Netlink {
         result.map_err(|error| failed("set hairpin mode of", name, error))
     }
 
+    /// Keeps a port of a bridge from its other isolated ports (Linux 4.18).
+    pub fn set_isolated(&self, name: &str, index: u32) -> Result<(), HostError> {
+        let message = LinkBridgePort::new(index).isolated(true).build();
+        let result = self.run(self.handle.link().set_port(message).execute());
+        result.map_err(|error| failed("isolate", name, error))
+    }
+
     /// Deletes a link. Returns false if it is gone.
     pub fn delete(&self, name: &str) -> Result<bool, HostError> {
         let message = LinkUnspec::new_with_name(name).build();
@@ -144,13 +160,26 @@ fn describe(message: &LinkMessage) -> Link {
         mtu: 0,
         up: flags.contains(LinkFlags::Up),
         promiscuous: flags.contains(LinkFlags::Promisc),
+        controller: None,
+        hairpin: false,
+        isolated: false,
     };
     for attribute in &message.attributes {
         match attribute {
             LinkAttribute::Address(bytes) => link.mac = bytes.as_slice().try_into().ok(),
             LinkAttribute::Mtu(mtu) => link.mtu = *mtu,
+            LinkAttribute::Controller(index) => link.controller = Some(*index),
+            LinkAttribute::LinkInfo(infos) => {
+                link.hairpin = infos.iter().any(|info| is_set(info, &InfoBridgePort::HairpinMode(true)));
+                link.isolated = infos.iter().any(|info| is_set(info, &InfoBridgePort::Isolated(true)));
+            }
             _ => {}
         }
     }
     link
+}
+
+fn is_set(info: &LinkInfo, flag: &InfoBridgePort) -> bool {
+    let LinkInfo::PortData(InfoPortData::BridgePort(port)) = info else { return false };
+    port.contains(flag)
 }

@@ -3,7 +3,9 @@
 mod address;
 mod filter;
 mod link;
+mod node_route;
 mod route;
+mod vlan;
 
 use std::{io, rc::Rc};
 
@@ -29,7 +31,8 @@ impl Netlink {
     /// Connects in this thread's present namespace.
     pub fn connect(runtime: Rc<Runtime>) -> io::Result<Self> {
         let guard = runtime.enter();
-        let (connection, handle, _) = rtnetlink::new_connection()?;
+        // Strict, so that dumps are filtered by the kernel (NETLINK_GET_STRICT_CHK, 4.20).
+        let (connection, handle, _) = rtnetlink::new_connection_with_strict_check()?;
         runtime.spawn(connection);
         drop(guard);
         Ok(Self { runtime, handle })

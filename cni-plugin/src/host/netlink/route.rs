@@ -5,32 +5,81 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
 };
 
+use ipnetwork::IpNetwork;
 use nix::libc;
 use rtnetlink::{
     RouteMessageBuilder,
-    packet_route::route::{RouteAttribute, RouteMetric, RouteScope, RouteType},
+    packet_route::{
+        AddressFamily,
+        route::{
+            RouteAddress, RouteAttribute, RouteMessage, RouteMetric, RouteProtocol, RouteScope, RouteType,
+        },
+    },
 };
 
 use super::{HostError, Netlink, failed, is};
-use crate::cni::types::Route;
+use crate::{cni::types::Route, plan::PodRoute};
+
+/// `RT_TABLE_MAIN` of `linux/rtnetlink.h`.
+const MAIN: u32 = 254;
 
 impl Netlink {
     /// All devices that carry a default route, of either family and in any table.
     pub fn default_route_links(&self) -> Result<Vec<u32>, HostError> {
         let mut links = Vec::new();
-        for message in
-            [RouteMessageBuilder::<Ipv4Addr>::new().build(), RouteMessageBuilder::<Ipv6Addr>::new().build()]
-        {
-            let routes = self.all(self.handle.route().get(message).execute());
-            for route in routes.map_err(|error| failed("list", "routes", error))? {
-                if route.header.destination_prefix_length == 0 && route.header.kind == RouteType::Unicast {
-                    links.extend(route.attributes.iter().flat_map(devices));
-                }
-            }
+        for v4 in [true, false] {
+            let routes = self.unicast_routes(v4)?;
+            let defaults = routes.iter().filter(|route| route.header.destination_prefix_length == 0);
+            links.extend(defaults.flat_map(|route| &route.attributes).flat_map(devices));
         }
         links.sort_unstable();
         links.dedup();
         Ok(links)
+    }
+
+    /// Unicast routes of the main table, of both families.
+    pub fn main_routes(&self) -> Result<Vec<PodRoute>, HostError> {
+        let mut found = Vec::new();
+        for v4 in [true, false] {
+            let routes = self.routes_of(v4)?;
+            found.extend(
+                routes.iter().filter_map(|route| {
+                    Some(PodRoute { dst: destination(route)?, priority: priority(route) })
+                }),
+            );
+        }
+        Ok(found)
+    }
+
+    /// True if the main table has a route to exactly this network.
+    pub fn has_route_to(&self, dst: IpNetwork) -> Result<bool, HostError> {
+        let routes = self.routes_of(dst.is_ipv4())?;
+        Ok(routes.iter().any(|route| destination(route) == Some(dst)))
+    }
+
+    /// The unicast routes of one family through a link, in all tables.
+    pub fn routes(&self, index: u32, v4: bool) -> Result<Vec<Route>, HostError> {
+        let messages = self.unicast_routes(v4)?;
+        let through = |message: &&RouteMessage| {
+            message.attributes.iter().flat_map(devices).any(|device| device == index)
+        };
+        Ok(messages.iter().filter(through).filter_map(describe).collect())
+    }
+
+    /// Unicast routes of the main table, of one family.
+    pub(super) fn routes_of(&self, v4: bool) -> Result<Vec<RouteMessage>, HostError> {
+        let mut routes = self.unicast_routes(v4)?;
+        routes.retain(|route| table(route) == MAIN);
+        Ok(routes)
+    }
+
+    /// The kernel leaves the others out: with many pods there are thousands, some for every link.
+    fn unicast_routes(&self, v4: bool) -> Result<Vec<RouteMessage>, HostError> {
+        let mut request = RouteMessage::default();
+        request.header.address_family = if v4 { AddressFamily::Inet } else { AddressFamily::Inet6 };
+        request.header.kind = RouteType::Unicast;
+        let routes = self.all(self.handle.route().get(request).execute());
+        routes.map_err(|error| failed("list", "routes", error))
     }
 
     /// Adds a route. Returns false if it is there.
@@ -43,7 +92,9 @@ impl Netlink {
         let mut message = RouteMessageBuilder::<IpAddr>::new()
             .destination_prefix(route.dst.network(), route.dst.prefix())
             .map_err(invalid)?
-            .output_interface(index);
+            .output_interface(index)
+            // As ip(8) and the reference mark routes that no daemon looks after.
+            .protocol(RouteProtocol::Boot);
         if let Some(gw) = route.gw {
             message = message.gateway(gw).map_err(invalid)?;
         } else {
@@ -72,11 +123,67 @@ impl Netlink {
     }
 }
 
+fn table(route: &RouteMessage) -> u32 {
+    let named = route.attributes.iter().find_map(|attribute| match attribute {
+        RouteAttribute::Table(table) => Some(*table),
+        _ => None,
+    });
+    named.unwrap_or_else(|| route.header.table.into())
+}
+
+/// Where a route leads.
+pub(super) fn destination(route: &RouteMessage) -> Option<IpNetwork> {
+    let named = route.attributes.iter().find_map(|attribute| match attribute {
+        RouteAttribute::Destination(RouteAddress::Inet(address)) => Some(IpAddr::from(*address)),
+        RouteAttribute::Destination(RouteAddress::Inet6(address)) => Some(IpAddr::from(*address)),
+        _ => None,
+    });
+    let everywhere = match route.header.address_family {
+        AddressFamily::Inet => IpAddr::from(Ipv4Addr::UNSPECIFIED),
+        _ => IpAddr::from(Ipv6Addr::UNSPECIFIED),
+    };
+    IpNetwork::new(named.unwrap_or(everywhere), route.header.destination_prefix_length).ok()
+}
+
+fn priority(route: &RouteMessage) -> u32 {
+    let named = route.attributes.iter().find_map(|attribute| match attribute {
+        RouteAttribute::Priority(metric) => Some(*metric),
+        _ => None,
+    });
+    named.unwrap_or(0)
+}
+
 /// Devices that an attribute of a route names.
-fn devices(attribute: &RouteAttribute) -> Vec<u32> {
+pub(super) fn devices(attribute: &RouteAttribute) -> Vec<u32> {
     match attribute {
         RouteAttribute::Oif(index) => vec![*index],
         RouteAttribute::MultiPath(hops) => hops.iter().map(|hop| hop.interface_index).collect(),
         _ => Vec::new(),
+    }
+}
+
+fn describe(message: &RouteMessage) -> Option<Route> {
+    let mut route = Route::to(destination(message)?);
+    route.table = Some(table(message));
+    route.priority = Some(priority(message));
+    for attribute in &message.attributes {
+        match attribute {
+            RouteAttribute::Gateway(address) => route.gw = ip(address),
+            RouteAttribute::Metrics(metrics) => metrics.iter().for_each(|metric| match metric {
+                RouteMetric::Mtu(mtu) => route.mtu = Some(*mtu),
+                RouteMetric::Advmss(advmss) => route.advmss = Some(*advmss),
+                _ => {}
+            }),
+            _ => {}
+        }
+    }
+    Some(route)
+}
+
+fn ip(address: &RouteAddress) -> Option<IpAddr> {
+    match address {
+        RouteAddress::Inet(address) => Some((*address).into()),
+        RouteAddress::Inet6(address) => Some((*address).into()),
+        _ => None,
     }
 }

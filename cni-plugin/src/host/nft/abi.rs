@@ -31,6 +31,8 @@ pub(super) const NFPROTO_IPV6: u8 = 10;
 pub(super) const NF_INET_POST_ROUTING: u32 = 4;
 /// `NF_IP_PRI_NAT_SRC`, which nft calls srcnat.
 pub(super) const PRIORITY_SRCNAT: u32 = 100;
+/// `NF_IP_PRI_FILTER`.
+pub(super) const PRIORITY_FILTER: u32 = 0;
 pub(super) const NF_ACCEPT: u32 = 1;
 
 /// Message types, `NFT_MSG_*`, without the subsystem in the upper byte.
@@ -39,6 +41,8 @@ pub(super) mod msg {
     pub(in super::super) const GETTABLE: u16 = 1;
     pub(in super::super) const DELTABLE: u16 = 2;
     pub(in super::super) const NEWCHAIN: u16 = 3;
+    pub(in super::super) const GETCHAIN: u16 = 4;
+    pub(in super::super) const DELCHAIN: u16 = 5;
     pub(in super::super) const NEWRULE: u16 = 6;
     pub(in super::super) const GETRULE: u16 = 7;
     pub(in super::super) const DELRULE: u16 = 8;
@@ -76,10 +80,17 @@ pub(super) mod expr {
     pub(in super::super) const META_DREG: u16 = 1;
     pub(in super::super) const META_KEY: u16 = 2;
     pub(in super::super) const META_NFPROTO: u32 = 15;
+    pub(in super::super) const META_IIFNAME: u32 = 6;
+    pub(in super::super) const CT_DREG: u16 = 1;
+    pub(in super::super) const CT_KEY: u16 = 2;
+    pub(in super::super) const CT_STATE: u32 = 0;
+    /// `NF_CT_STATE_INVALID_BIT`, also of packets without a connection.
+    pub(in super::super) const CT_INVALID: u32 = 1;
     pub(in super::super) const PAYLOAD_DREG: u16 = 1;
     pub(in super::super) const PAYLOAD_BASE: u16 = 2;
     pub(in super::super) const PAYLOAD_OFFSET: u16 = 3;
     pub(in super::super) const PAYLOAD_LEN: u16 = 4;
+    pub(in super::super) const PAYLOAD_LINK_HEADER: u32 = 0;
     pub(in super::super) const PAYLOAD_NETWORK_HEADER: u32 = 1;
     pub(in super::super) const BITWISE_SREG: u16 = 1;
     pub(in super::super) const BITWISE_DREG: u16 = 2;
@@ -92,4 +103,12 @@ pub(super) mod expr {
     pub(in super::super) const CMP_DATA: u16 = 3;
     pub(in super::super) const CMP_EQ: u32 = 0;
     pub(in super::super) const CMP_NEQ: u32 = 1;
+    pub(in super::super) const IMMEDIATE_DREG: u16 = 1;
+    pub(in super::super) const IMMEDIATE_DATA: u16 = 2;
+    /// `NFT_REG_VERDICT`.
+    pub(in super::super) const REG_VERDICT: u32 = 0;
+    /// `NFTA_DATA_VERDICT`.
+    pub(in super::super) const VERDICT: u16 = 2;
+    pub(in super::super) const VERDICT_CODE: u16 = 1;
+    pub(in super::super) const NF_DROP: u32 = 0;
 }

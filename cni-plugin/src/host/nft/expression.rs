@@ -24,8 +24,12 @@ pub(super) enum Expression {
         /// In the packet's byte order.
         value: Vec<u8>,
     },
+    /// Loads the connection's state, a set of bits, 4 bytes in host order.
+    State,
     /// Replaces the source by the output device's address; ends the rule.
     Masquerade,
+    /// Drops the packet.
+    Drop,
 }
 
 impl Expression {
@@ -36,7 +40,9 @@ impl Expression {
             Self::Load { .. } => "payload",
             Self::Mask(_) => "bitwise",
             Self::Compare { .. } => "cmp",
+            Self::State => "ct",
             Self::Masquerade => "masq",
+            Self::Drop => "immediate",
         };
         list.nested(attr::LIST_ELEM, |element| {
             element.text(abi::NAME, name);
@@ -68,7 +74,17 @@ impl Expression {
                 data.number(abi::CMP_OP, if *negated { abi::CMP_NEQ } else { abi::CMP_EQ });
                 data.nested(abi::CMP_DATA, |data| data.attribute(abi::VALUE, value));
             }
+            Self::State => {
+                data.number(abi::CT_KEY, abi::CT_STATE);
+                data.number(abi::CT_DREG, abi::REG_1);
+            }
             Self::Masquerade => {}
+            Self::Drop => {
+                data.number(abi::IMMEDIATE_DREG, abi::REG_VERDICT);
+                data.nested(abi::IMMEDIATE_DATA, |data| {
+                    data.nested(abi::VERDICT, |verdict| verdict.number(abi::VERDICT_CODE, abi::NF_DROP));
+                });
+            }
         }
     }
 
@@ -105,6 +121,11 @@ impl Expression {
                     _ => return None,
                 };
                 Some(Self::Compare { negated, value: value(abi::CMP_DATA)? })
+            }
+            "ct" if register(abi::CT_DREG) && data.number(abi::CT_KEY)? == abi::CT_STATE => Some(Self::State),
+            "immediate" if data.number(abi::IMMEDIATE_DREG)? == abi::REG_VERDICT => {
+                let verdict = data.nested(abi::IMMEDIATE_DATA)?.nested(abi::VERDICT)?;
+                (verdict.number(abi::VERDICT_CODE)? == abi::NF_DROP).then_some(Self::Drop)
             }
             // Flags or ports would make it another thing.
             "masq" if data.count() == 0 => Some(Self::Masquerade),

@@ -1,12 +1,17 @@
 //! Masquerading with nf_tables, over netlink and without executing `nft`.
 //!
-//! All of it is one table of our own with one chain and one rule per network and subnet:
+//! All of it is one table of our own with two chains and in each one rule per network and subnet. The second drops
+//! what conntrack finds invalid: NAT leaves that alone, and it would go out with the pod's address (plugins#816).
 //!
 //! ```text
 //! table inet ebpf-bridge {
 //!     chain postrouting {
 //!         type nat hook postrouting priority srcnat; policy accept;
 //!         ip saddr 10.1.0.0/16 ip daddr != 10.1.0.0/16 ip daddr != 224.0.0.0/4 masquerade comment "network pods"
+//!     }
+//!     chain invalid {
+//!         type filter hook postrouting priority filter; policy accept;
+//!         ip saddr 10.1.0.0/16 ip daddr != 10.1.0.0/16 ip daddr != 224.0.0.0/4 ct state invalid drop comment "network pods"
 //!     }
 //! }
 //! ```
@@ -29,9 +34,12 @@ mod connection;
 mod expression;
 mod message;
 mod rule;
+mod spoof;
 mod table;
 #[cfg(test)]
 mod tests;
+
+pub use self::spoof::{check_mac, forget_mac, mac_is_checked};
 
 /// How often a change that was overtaken is tried anew. Each failure means that another's change succeeded.
 const ATTEMPTS: usize = 1000;
@@ -84,35 +92,35 @@ impl NftError {
     }
 }
 
-/// Masquerades what leaves `subnets` of `network`, but not what goes from one of them to another, and returns
-/// whether that needed a change.
+/// Masquerades what leaves `subnets` of `network`, but not what goes from one of them to another or to one of
+/// `spared`, and returns whether that needed a change.
 ///
 /// Subnets which the network masquerades already are kept, until [`remove`]: there may be pods in them, from
 /// before a change of the configuration or because an IPAM plugin gives out several. Rules that somebody
 /// altered are replaced.
-pub fn ensure(network: &str, subnets: &[IpNetwork]) -> Result<bool, NftError> {
+pub fn ensure(network: &str, subnets: &[IpNetwork], spared: &[IpNetwork]) -> Result<bool, NftError> {
     if network.len() > comment::MAX_NAME {
         return Err(NftError::NameTooLong { network: network.to_owned() });
     }
     transact("masquerade network", network, |held| {
         let own = own(held, network);
-        let wanted = wanted(&own, subnets);
+        let wanted = wanted(&own, subnets, spared);
         if are(&own, &wanted) {
             return Vec::new();
         }
-        let deletions = own.iter().map(|held| Change::Delete(held.handle.clone()));
+        let deletions = own.iter().map(|held| Change::Delete(held.place, held.handle.clone()));
         let additions = wanted.into_iter().map(|rule| Change::Add(network.to_owned(), rule));
         [Change::Create].into_iter().chain(deletions).chain(additions).collect()
     })
 }
 
 /// True when the rules of `network` are exactly what [`ensure`] would leave.
-pub fn present(network: &str, subnets: &[IpNetwork]) -> Result<bool, NftError> {
+pub fn present(network: &str, subnets: &[IpNetwork], spared: &[IpNetwork]) -> Result<bool, NftError> {
     let mut connection = Connection::open()?;
     for _ in 0..ATTEMPTS {
         if let Some(held) = table::list(&mut connection)? {
             let own = own(&held, network);
-            return Ok(are(&own, &wanted(&own, subnets)));
+            return Ok(are(&own, &wanted(&own, subnets, spared)));
         }
     }
     Err(NftError::Busy { operation: "look for the rules of network", object: network.to_owned() })
@@ -125,7 +133,7 @@ pub fn remove(network: &str) -> Result<(), NftError> {
         if own.len() == held.len() {
             return vec![Change::Drop];
         }
-        own.iter().map(|held| Change::Delete(held.handle.clone())).collect()
+        own.iter().map(|held| Change::Delete(held.place, held.handle.clone())).collect()
     })
     .map(drop)
 }
@@ -135,7 +143,7 @@ pub fn remove_table() -> Result<(), NftError> {
     transact("delete table", table::TABLE, |_| vec![Change::Drop]).map(drop)
 }
 
-/// Reads our chain, lets `plan` say what to change, and changes that, until nobody comes between. Returns
+/// Reads our chains, lets `plan` say what to change, and changes that, until nobody comes between. Returns
 /// whether there was something to change.
 fn transact(
     operation: &'static str,
@@ -165,9 +173,9 @@ fn own<'a>(held: &'a [Held], network: &str) -> Vec<&'a Held> {
 }
 
 /// The rules for `subnets` and for those that `own` serves already.
-fn wanted(own: &[&Held], subnets: &[IpNetwork]) -> Vec<Rule> {
+fn wanted(own: &[&Held], subnets: &[IpNetwork], spared: &[IpNetwork]) -> Vec<Rule> {
     let served = own.iter().filter_map(|held| held.rule.as_ref()).map(|rule| rule.source);
-    rule::rules(&served.chain(subnets.iter().copied()).collect::<Vec<_>>())
+    rule::rules(&served.chain(subnets.iter().copied()).collect::<Vec<_>>(), spared)
 }
 
 fn are(own: &[&Held], wanted: &[Rule]) -> bool {

@@ -1,10 +1,10 @@
-//! The masquerade rule of one subnet: what it says, and how nf_tables expressions say it.
+//! The two rules of one subnet: what they say, and how nf_tables expressions say it.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnetwork::{IpNetwork, Ipv4Network, Ipv6Network};
 
-use super::abi::{NFPROTO_IPV4, NFPROTO_IPV6};
+use super::abi::{NFPROTO_IPV4, NFPROTO_IPV6, expr::CT_INVALID};
 use super::expression::Expression;
 
 #[cfg(test)]
@@ -40,25 +40,56 @@ impl Layout {
     }
 }
 
-/// Packets from `source` get the output device's address, except those to one of `spared`.
+/// What is done to a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Action {
+    /// It gets the output device's address.
+    Masquerade,
+    /// It is dropped if conntrack finds it invalid: NAT leaves such packets alone, and they would go out with the
+    /// pod's address (plugins#816).
+    DropInvalid,
+}
+
+impl Action {
+    pub(super) const ALL: [Self; 2] = [Self::Masquerade, Self::DropInvalid];
+
+    /// The end of a rule.
+    fn expressions(self) -> Vec<Expression> {
+        let bits = |bits: u32| bits.to_ne_bytes().to_vec();
+        match self {
+            Self::Masquerade => vec![Expression::Masquerade],
+            Self::DropInvalid => vec![
+                Expression::State,
+                Expression::Mask(bits(CT_INVALID)),
+                Expression::Compare { negated: true, value: bits(0) },
+                Expression::Drop,
+            ],
+        }
+    }
+}
+
+/// Something is done to packets from `source`, except those to one of `spared`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Rule {
+    pub(super) action: Action,
     pub(super) source: IpNetwork,
     /// Destinations, of the same family.
     pub(super) spared: Vec<IpNetwork>,
 }
 
-/// The rules of a network, one per subnet and in a fixed order. Its own subnets are spared in each, so its
-/// addresses never masquerade among themselves, and multicast is.
-pub(super) fn rules(subnets: &[IpNetwork]) -> Vec<Rule> {
+/// The rules of a network, one per action and subnet and in a fixed order. Its own subnets are spared in each, so its
+/// addresses never masquerade among themselves, and so are `others` and multicast.
+pub(super) fn rules(subnets: &[IpNetwork], others: &[IpNetwork]) -> Vec<Rule> {
     let mut subnets: Vec<IpNetwork> = subnets.iter().map(|net| without_host_bits(*net)).collect();
     subnets.sort_unstable();
     subnets.dedup();
     let spared = |v4: bool| {
-        let own = subnets.iter().copied().filter(|net| net.is_ipv4() == v4);
+        let others = others.iter().map(|net| without_host_bits(*net));
+        let own = subnets.iter().copied().chain(others).filter(|net| net.is_ipv4() == v4);
         own.chain([if v4 { MULTICAST_V4.into() } else { MULTICAST_V6.into() }]).collect()
     };
-    subnets.iter().map(|net| Rule { source: *net, spared: spared(net.is_ipv4()) }).collect()
+    let rule = |action, net: &IpNetwork| Rule { action, source: *net, spared: spared(net.is_ipv4()) };
+    Action::ALL.into_iter().flat_map(|action| subnets.iter().map(move |net| rule(action, net))).collect()
 }
 
 impl Rule {
@@ -71,7 +102,7 @@ impl Rule {
         for net in &self.spared {
             expressions.extend(match_address(layout.destination, true, *net));
         }
-        expressions.push(Expression::Masquerade);
+        expressions.extend(self.action.expressions());
         expressions
     }
 
@@ -84,12 +115,14 @@ impl Rule {
         let layout = [&IPV4, &IPV6].into_iter().find(|layout| *value == [layout.family])?;
         let (source, mut rest) = read_address(rest, layout, layout.source, false)?;
         let mut spared = Vec::new();
-        while *rest != [Expression::Masquerade] {
+        loop {
+            if let Some(action) = Action::ALL.into_iter().find(|action| *rest == *action.expressions()) {
+                return Some(Self { action, source, spared });
+            }
             let (net, after) = read_address(rest, layout, layout.destination, true)?;
             spared.push(net);
             rest = after;
         }
-        Some(Self { source, spared })
     }
 }
 

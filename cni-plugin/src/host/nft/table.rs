@@ -6,21 +6,32 @@ use super::NftError;
 use super::abi::{
     NF_ACCEPT, NF_INET_POST_ROUTING, NFNL_BATCH_GENID, NFNL_MSG_BATCH_BEGIN, NFNL_MSG_BATCH_END,
     NFNL_SUBSYS_NFTABLES, NFPROTO_INET, NFPROTO_UNSPEC, NLM_F_ACK, NLM_F_APPEND, NLM_F_CREATE, NLM_F_DUMP,
-    PRIORITY_SRCNAT, attr, msg,
+    PRIORITY_FILTER, PRIORITY_SRCNAT, attr, msg,
 };
 use super::comment;
 use super::connection::{Connection, End};
 use super::expression::Expression;
 use super::message::{Attributes, Builder, Message};
-use super::rule::Rule;
+use super::rule::{Action, Rule};
 
 /// In family inet, so that both families share it.
 pub(super) const TABLE: &str = "ebpf-bridge";
-const CHAIN: &str = "postrouting";
 
-/// A rule in our chain.
+impl Action {
+    /// The chain with the rules of this action.
+    fn chain(self) -> &'static str {
+        match self {
+            Self::Masquerade => "postrouting",
+            Self::DropInvalid => "invalid",
+        }
+    }
+}
+
+/// A rule in one of our chains.
 #[derive(Debug)]
 pub(super) struct Held {
+    /// For which action the chain is.
+    pub(super) place: Action,
     /// The kernel's name for the rule, 8 bytes as they came.
     pub(super) handle: Vec<u8>,
     /// The network it is marked with, if it is.
@@ -32,17 +43,17 @@ pub(super) struct Held {
 /// One change of the table.
 #[derive(Debug)]
 pub(super) enum Change {
-    /// Makes table and chain unless they are there.
+    /// Makes table and chains unless they are there.
     Create,
     /// Adds a rule marked with the network.
     Add(String, Rule),
-    /// Deletes the rule with this handle.
-    Delete(Vec<u8>),
+    /// Deletes the rule with this handle from the chain for an action.
+    Delete(Action, Vec<u8>),
     /// Deletes the table with all that is in it.
     Drop,
 }
 
-/// The rules of our chain in their order; none when table or chain are absent. `None` when they changed
+/// The rules of our chains in their order; none when table or chain are absent. `None` when they changed
 /// meanwhile and must be read again.
 pub(super) fn list(connection: &mut Connection) -> Result<Option<Vec<Held>>, NftError> {
     let mut held = Vec::new();
@@ -52,7 +63,6 @@ pub(super) fn list(connection: &mut Connection) -> Result<Option<Vec<Held>>, Nft
         |request, sequence| {
             request.message(msg::GETRULE, NLM_F_DUMP, sequence, NFPROTO_INET, |m| {
                 m.text(attr::RULE_TABLE, TABLE);
-                m.text(attr::RULE_CHAIN, CHAIN);
             });
         },
         |answer| held.extend(read(answer)),
@@ -116,22 +126,27 @@ impl Change {
                 batch.message(msg::NEWTABLE, NLM_F_CREATE, sequence, NFPROTO_INET, |m| {
                     m.text(attr::TABLE_NAME, TABLE);
                 });
-                batch.message(msg::NEWCHAIN, NLM_F_CREATE | ack, sequence, NFPROTO_INET, encode_chain);
+                for action in Action::ALL {
+                    let ack = if action == Action::DropInvalid { ack } else { 0 };
+                    batch.message(msg::NEWCHAIN, NLM_F_CREATE | ack, sequence, NFPROTO_INET, |chain| {
+                        encode_chain(chain, action);
+                    });
+                }
             }
             Self::Add(network, rule) => {
                 batch.message(msg::NEWRULE, NLM_F_CREATE | NLM_F_APPEND | ack, sequence, NFPROTO_INET, |m| {
                     m.text(attr::RULE_TABLE, TABLE);
-                    m.text(attr::RULE_CHAIN, CHAIN);
+                    m.text(attr::RULE_CHAIN, rule.action.chain());
                     m.nested(attr::RULE_EXPRESSIONS, |list| {
                         rule.expressions().iter().for_each(|expression| expression.encode(list));
                     });
                     m.attribute(attr::RULE_USERDATA, &comment::encode(network));
                 });
             }
-            Self::Delete(handle) => {
+            Self::Delete(place, handle) => {
                 batch.message(msg::DELRULE, ack, sequence, NFPROTO_INET, |m| {
                     m.text(attr::RULE_TABLE, TABLE);
-                    m.text(attr::RULE_CHAIN, CHAIN);
+                    m.text(attr::RULE_CHAIN, place.chain());
                     m.attribute(attr::RULE_HANDLE, handle);
                 });
             }
@@ -144,16 +159,20 @@ impl Change {
     }
 }
 
-/// `type nat hook postrouting priority srcnat; policy accept`
-fn encode_chain(chain: &mut Builder) {
+/// `type nat hook postrouting priority srcnat; policy accept`, and `type filter ... priority filter`.
+fn encode_chain(chain: &mut Builder, action: Action) {
+    let (kind, priority) = match action {
+        Action::Masquerade => ("nat", PRIORITY_SRCNAT),
+        Action::DropInvalid => ("filter", PRIORITY_FILTER),
+    };
     chain.text(attr::CHAIN_TABLE, TABLE);
-    chain.text(attr::CHAIN_NAME, CHAIN);
+    chain.text(attr::CHAIN_NAME, action.chain());
     chain.nested(attr::CHAIN_HOOK, |hook| {
         hook.number(attr::HOOK_HOOKNUM, NF_INET_POST_ROUTING);
-        hook.number(attr::HOOK_PRIORITY, PRIORITY_SRCNAT);
+        hook.number(attr::HOOK_PRIORITY, priority);
     });
     chain.number(attr::CHAIN_POLICY, NF_ACCEPT);
-    chain.text(attr::CHAIN_TYPE, "nat");
+    chain.text(attr::CHAIN_TYPE, kind);
 }
 
 fn read(message: Message<'_>) -> Option<Held> {
@@ -162,17 +181,22 @@ fn read(message: Message<'_>) -> Option<Held> {
     }
     let rule = message.attributes();
     // The dump is filtered by the kernel; a filter it does not know it ignores.
-    if rule.text(attr::RULE_TABLE)? != TABLE || rule.text(attr::RULE_CHAIN)? != CHAIN {
+    if rule.text(attr::RULE_TABLE)? != TABLE {
         return None;
     }
+    let chain = rule.text(attr::RULE_CHAIN)?;
+    let place = Action::ALL.into_iter().find(|action| action.chain() == chain)?;
     let expressions: Option<Vec<Expression>> = rule
         .nested(attr::RULE_EXPRESSIONS)
         .unwrap_or(Attributes(&[]))
         .map(|(_, element)| Expression::decode(Attributes(element)))
         .collect();
+    let rule_read = expressions.and_then(|expressions| Rule::from_expressions(&expressions));
     Some(Held {
+        place,
         handle: rule.get(attr::RULE_HANDLE)?.to_vec(),
         network: rule.get(attr::RULE_USERDATA).and_then(comment::decode).map(str::to_owned),
-        rule: expressions.and_then(|expressions| Rule::from_expressions(&expressions)),
+        // In the other chain it would not do what it says.
+        rule: rule_read.filter(|rule| rule.action == place),
     })
 }

@@ -40,6 +40,14 @@ fn nft(arguments: &[&str], input: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
+fn ensure(network: &str, subnets: &[IpNetwork]) -> Result<bool, NftError> {
+    super::ensure(network, subnets, &[])
+}
+
+fn present(network: &str, subnets: &[IpNetwork]) -> Result<bool, NftError> {
+    super::present(network, subnets, &[])
+}
+
 fn ruleset() -> String {
     nft(&["list", "ruleset"], "")
 }
@@ -50,6 +58,11 @@ fn table_with(rules: &[&str]) -> String {
     text.push_str("\t\ttype nat hook postrouting priority srcnat; policy accept;\n");
     for rule in rules {
         text.push_str(&format!("\t\t{rule}\n"));
+    }
+    text.push_str("\t}\n\n\tchain invalid {\n");
+    text.push_str("\t\ttype filter hook postrouting priority filter; policy accept;\n");
+    for rule in rules.iter().filter(|rule| rule.contains("\"network ")) {
+        text.push_str(&format!("\t\t{}\n", rule.replace("masquerade", "ct state invalid drop")));
     }
     text + "\t}\n}\n"
 }
@@ -109,6 +122,7 @@ fn flushed_or_altered_rules_are_noticed_and_mended() {
         let damages = [
             "flush ruleset",
             "flush chain inet ebpf-bridge postrouting",
+            "flush chain inet ebpf-bridge invalid",
             "delete table inet ebpf-bridge",
             // A duplicate, a rule that says something else, the right rules but for a flag.
             r#"add rule inet ebpf-bridge postrouting ip saddr 10.1.0.0/16 ip daddr != 10.1.0.0/16 ip daddr != 224.0.0.0/4 masquerade comment "network n1""#,
@@ -245,5 +259,29 @@ fn a_long_name_is_refused_in_words() {
         assert!(ruleset().contains(&format!("comment \"network {name}\"")));
         remove(&name).unwrap();
         assert_eq!(ruleset(), "");
+    });
+}
+
+#[test]
+fn macs_are_checked_as_nft_would() {
+    in_new_netns(|| {
+        let mac = [2, 0, 0, 0, 0, 1];
+        check_mac("veth0", mac).unwrap();
+        check_mac("veth1", mac).unwrap();
+        let chain = |veth| {
+            format!(
+                "\tchain {veth} {{\n\t\ttype filter hook prerouting priority dstnat; policy accept;\n\
+                 \t\tiifname \"{veth}\" ether saddr != 02:00:00:00:00:01 drop\n\t}}\n"
+            )
+        };
+        let table = |chains: &str| format!("table bridge ebpf-bridge {{\n{chains}}}\n");
+        assert_eq!(ruleset(), table(&[chain("veth0"), chain("veth1")].join("\n")));
+        assert!(mac_is_checked("veth0").unwrap());
+        forget_mac("veth0").unwrap();
+        assert_eq!(ruleset(), table(&chain("veth1")));
+        forget_mac("veth0").unwrap();
+        forget_mac("veth1").unwrap();
+        assert_eq!(ruleset(), "");
+        assert!(!mac_is_checked("veth0").unwrap());
     });
 }

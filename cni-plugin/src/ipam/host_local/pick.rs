@@ -6,7 +6,7 @@ use super::super::error::IpamError;
 use super::super::owner::Owner;
 use super::super::set::RangeSet;
 use super::journal::Journal;
-use super::{Usage, usage};
+use super::{Gone, Usage, usage};
 
 /// The choice of one address from one range set.
 pub(super) struct Pick<'a> {
@@ -14,7 +14,7 @@ pub(super) struct Pick<'a> {
     pub(super) index: usize,
     pub(super) set: &'a RangeSet,
     pub(super) owner: &'a Owner,
-    pub(super) gone: &'a dyn Fn(&Owner) -> bool,
+    pub(super) gone: &'a Gone<'a>,
 }
 
 impl Pick<'_> {
@@ -23,7 +23,7 @@ impl Pick<'_> {
         loop {
             match self.journal.leases().owner_of(ip)? {
                 Some(holder) if holder.covers(self.owner) => return Ok(ip),
-                Some(holder) if !(self.gone)(&holder) => {
+                Some(holder) if !self.is_gone(ip, &holder)? => {
                     return Err(IpamError::RequestedTaken { ip, owner: holder });
                 }
                 Some(holder) => self.reclaim(ip, &holder)?,
@@ -51,14 +51,21 @@ impl Pick<'_> {
         if let Some((ip, _)) = leases.iter().find(ours) {
             return Ok(*ip);
         }
-        for (ip, holder) in leases.iter().filter(|(_, holder)| (self.gone)(holder)) {
-            self.reclaim(*ip, holder)?;
+        for (ip, holder) in leases.iter().filter(|(ip, _)| self.set.offers(*ip)) {
+            if self.is_gone(*ip, holder)? {
+                self.reclaim(*ip, holder)?;
+            }
         }
         self.next_free()?.ok_or_else(|| {
             let leased: Vec<IpAddr> = leases.into_iter().map(|(ip, _)| ip).collect();
             let Usage { pool, used, total } = usage(self.set, &leased);
             IpamError::RangeFull { pool, used, total }
         })
+    }
+
+    fn is_gone(&self, ip: IpAddr, holder: &Owner) -> Result<bool, IpamError> {
+        let leased = self.journal.leases().leased_at(ip)?;
+        Ok(leased.is_some_and(|leased| (self.gone)(holder, leased)))
     }
 
     fn reclaim(&self, ip: IpAddr, holder: &Owner) -> Result<(), IpamError> {

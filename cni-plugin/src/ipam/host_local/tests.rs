@@ -31,7 +31,7 @@ impl Net {
     }
 
     fn add_with(&self, id: &str, hint: &[&str], requested: &[&str]) -> Result<Vec<String>, IpamError> {
-        let lease = self.host_local().allocate(&owner(id), &ips(hint), &ips(requested), &|_| false)?;
+        let lease = self.host_local().allocate(&owner(id), &ips(hint), &ips(requested), &|_, _| false)?;
         Ok(lease.ips.iter().map(|ip| ip.address.to_string()).collect())
     }
 
@@ -85,7 +85,7 @@ fn the_lease_carries_gateway_routes_and_dns() {
     let resolv = net.data_dir.path().join("resolv.conf");
     fs::write(&resolv, "nameserver 192.0.2.1\n").unwrap();
     net.ipam["resolvConf"] = json!(resolv);
-    let lease = net.host_local().allocate(&owner("a"), &[], &[], &|_| false).unwrap();
+    let lease = net.host_local().allocate(&owner("a"), &[], &[], &|_, _| false).unwrap();
     assert_eq!(lease.ips[0].gateway, Some("10.1.0.9".parse().unwrap()));
     assert_eq!(lease.routes[0].dst.to_string(), "0.0.0.0/0");
     assert_eq!(lease.dns.nameservers, ["192.0.2.1"]);
@@ -174,7 +174,7 @@ fn leases_of_the_gone_are_reclaimed_before_the_range_is_full() {
     for id in ["dead1", "live", "dead2", "live2", "live3"] {
         net.add(id).unwrap();
     }
-    let gone = |owner: &Owner| owner.container_id.starts_with("dead");
+    let gone = |owner: &Owner, _| owner.container_id.starts_with("dead");
     let lease = net.host_local().allocate(&owner("new"), &[], &[], &gone).unwrap();
     assert_eq!(lease.ips[0].address.to_string(), "10.1.0.2/29");
     assert_eq!(net.leased(), ["10.1.0.2", "10.1.0.3", "10.1.0.5", "10.1.0.6"]);

@@ -1,0 +1,40 @@
+//! Steps that concern a port of the bridge beyond its being one.
+
+use std::io;
+
+use super::{HostError, LinuxHost, Side, Step, nft};
+
+impl LinuxHost {
+    pub(super) fn apply_to_port(&self, step: &Step) -> Result<Option<Step>, HostError> {
+        match step {
+            Step::SetIsolated { link } => self.node.set_isolated(link, self.node.need(link)?.index)?,
+            Step::CheckMac { port, link } => return self.check_mac(port, link).map(Some),
+            Step::ForgetMac { port } => {
+                nft::forget_mac(port).map_err(|error| failed("stop checking the MACs of", port, error))?;
+            }
+            Step::FilterVlans { link } => self.node.filter_vlans(link)?,
+            Step::AddVlan { link, vlan, access } => {
+                self.node.add_vlan(link, self.node.need(link)?.index, *vlan, *access)?;
+            }
+            Step::RemoveVlan { link, vlan } => {
+                self.node.remove_vlan(link, self.node.need(link)?.index, *vlan)?;
+            }
+            _ => {}
+        }
+        // What is a port's goes with it, and so do its VLANs.
+        Ok(None)
+    }
+
+    fn check_mac(&self, port: &str, link: &str) -> Result<Step, HostError> {
+        let mac = self.netlink(Side::Pod)?.need(link)?.mac;
+        let mac = mac.ok_or_else(|| HostError::new("read the MAC of", link, io::ErrorKind::NotFound))?;
+        // What an ADD that was cut short left would let nothing through.
+        let done = nft::forget_mac(port).and_then(|()| nft::check_mac(port, mac));
+        done.map_err(|error| failed("check the MACs of", port, error))?;
+        Ok(Step::ForgetMac { port: port.to_owned() })
+    }
+}
+
+fn failed(action: &'static str, port: &str, error: nft::NftError) -> HostError {
+    HostError::new(action, port, io::Error::other(error))
+}

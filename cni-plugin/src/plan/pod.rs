@@ -1,0 +1,99 @@
+//! The pod's part of an ADD: its veth, the port of the bridge, what is inside.
+
+use super::{
+    Addressing, Observed, Placement,
+    step::{Side, Step, Sysctl},
+};
+use crate::config::{Network, Vlans};
+
+/// The VLAN of ports that nobody has given another (`default_pvid` of a bridge).
+const DEFAULT_VLAN: u16 = 1;
+
+pub(super) fn pod(
+    network: &Network,
+    observed: &Observed,
+    placement: &Placement,
+    addressing: &Addressing,
+    steps: &mut Vec<Step>,
+) {
+    let link = || placement.ifname.clone();
+    steps.push(Step::CreateVeth {
+        host: placement.veth.clone(),
+        pod: link(),
+        mac: network.mac,
+        // What is longer than the bridge's MTU would vanish there (plugins#352).
+        mtu: network.mtu.or_else(|| observed.bridge.as_ref().map(|bridge| bridge.mtu)),
+        bridge: network.bridge.clone(),
+    });
+    port(network, placement, steps);
+    sysctls(network, placement, addressing, steps);
+    let up = |link: String| Step::SetUp { side: Side::Pod, link, up: true };
+    steps.push(up("lo".into()));
+    if network.container_interface_down {
+        return;
+    }
+    steps.push(up(link()));
+    let detect_duplicates = network.detect_duplicates;
+    for ip in &addressing.ips {
+        let address = ip.address;
+        steps.push(Step::AddAddress { side: Side::Pod, link: link(), address, detect_duplicates });
+    }
+    for route in &addressing.routes {
+        steps.push(Step::AddRoute { link: link(), route: route.clone() });
+    }
+    // In this order: the port forwards as soon as its own state is known, the bridge follows its ports.
+    steps.push(Step::SyncCarrier { side: Side::Pod, link: link() });
+    steps.push(Step::SyncCarrier { side: Side::Node, link: placement.veth.clone() });
+    steps.push(Step::SyncCarrier { side: Side::Node, link: network.bridge.clone() });
+    if detect_duplicates && addressing.ips.iter().any(|ip| ip.address.is_ipv6()) {
+        steps.push(Step::AwaitAddresses { link: link() });
+    }
+    steps.push(Step::Announce { link: link() });
+}
+
+fn port(network: &Network, placement: &Placement, steps: &mut Vec<Step>) {
+    let port = || placement.veth.clone();
+    let sysctl = Sysctl::AcceptRa(port());
+    steps.push(Step::SetSysctl { side: Side::Node, sysctl, value: "0".into() });
+    if network.hairpin {
+        steps.push(Step::SetHairpin { link: port() });
+    }
+    if network.isolated {
+        steps.push(Step::SetIsolated { link: port() });
+    }
+    if network.mac_spoof_check {
+        steps.push(Step::CheckMac { port: port(), link: placement.ifname.clone() });
+    }
+    if let Some(vlans) = &network.vlans {
+        self::vlans(vlans, &port(), steps);
+    }
+}
+
+fn vlans(vlans: &Vlans, port: &str, steps: &mut Vec<Step>) {
+    let link = || port.to_owned();
+    if vlans.access.is_some() && !vlans.keep_default {
+        steps.push(Step::RemoveVlan { link: link(), vlan: DEFAULT_VLAN });
+    }
+    steps.extend(vlans.access.map(|vlan| Step::AddVlan { link: link(), vlan, access: true }));
+    steps.extend(vlans.trunk.iter().map(|&vlan| Step::AddVlan { link: link(), vlan, access: false }));
+}
+
+/// Before the link is up: a router's advertisement must not add to what IPAM decided (plugins#160). And as
+/// neighbours may know another owner of the addresses, they are announced now and whenever the MAC changes.
+fn sysctls(network: &Network, placement: &Placement, addressing: &Addressing, steps: &mut Vec<Step>) {
+    let link = || placement.ifname.clone();
+    let mut sysctls = vec![
+        (Sysctl::AcceptRa(link()), "0"),
+        (Sysctl::ArpNotify(link()), "1"),
+        (Sysctl::NdiscNotify(link()), "1"),
+    ];
+    // Not for IPAM's addresses only: the link-local one, too, is tentative for a second or two otherwise.
+    sysctls.push((Sysctl::AcceptDad(link()), if network.detect_duplicates { "1" } else { "0" }));
+    if addressing.ips.iter().any(|ip| ip.address.is_ipv6()) {
+        // Some runtimes start containers with IPv6 disabled.
+        sysctls.push((Sysctl::DisableIpv6(link()), "0"));
+    }
+    for (sysctl, value) in sysctls {
+        steps.push(Step::SetSysctl { side: Side::Pod, sysctl, value: value.into() });
+    }
+}

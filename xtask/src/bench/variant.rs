@@ -1,0 +1,40 @@
+//! What is compared.
+
+/// One way to carry the same traffic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Variant {
+    /// Our plugin, `ebpf.mode` auto.
+    Accelerated,
+    /// Our plugin, `ebpf.mode` off.
+    Off,
+    /// The reference bridge with its iptables masquerade.
+    Reference,
+    /// A veth pair between two namespaces and nothing else: the limit from pod to pod.
+    Wire,
+    /// A process in the network namespace of a node without plugins: the limit from pod to outside.
+    Host,
+}
+
+impl Variant {
+    /// In results, and for `--only`.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Variant::Accelerated => "accelerated",
+            Variant::Off => "off",
+            Variant::Reference => "reference",
+            Variant::Wire => "wire",
+            Variant::Host => "host",
+        }
+    }
+
+    /// In reports and charts.
+    pub(super) fn title(self) -> &'static str {
+        match self {
+            Variant::Accelerated => "ebpf-bridge",
+            Variant::Off => "ebpf-bridge, mode off",
+            Variant::Reference => "reference bridge, iptables",
+            Variant::Wire => "bare wire",
+            Variant::Host => "node's own network",
+        }
+    }
+}
