@@ -8,6 +8,10 @@
 //! overwrite `skb->tc_index` and hide the packet from the programs after ours.
 #![no_std]
 #![no_main]
+#![allow(
+    clippy::needless_borrows_for_generic_args,
+    reason = "a map's key or value given by value is copied once more, on a stack of 512 bytes"
+)]
 
 mod egress;
 mod ingress;
