@@ -7,6 +7,7 @@ mod list;
 mod netconf;
 mod network;
 mod pod_cidr;
+mod schema;
 #[cfg(test)]
 mod tests;
 mod vlan;
@@ -17,4 +18,5 @@ pub(crate) use netconf::NetConf;
 pub use netconf::{AttachmentRef, ConfigError};
 pub use network::{Gateway, Ipam, LogConfig, MasqueradeBackend, Network};
 pub use pod_cidr::NodeRoute;
+pub use schema::schema;
 pub use vlan::Vlans;
