@@ -6,6 +6,7 @@ mod build_ebpf;
 mod debian;
 mod demo;
 mod fault;
+mod fuzz;
 mod lint;
 mod process;
 mod setup;
@@ -44,6 +45,8 @@ enum Verb {
     Demo,
     /// Compare speed and cost with the reference bridge, a bare wire and the node's own network
     Bench(bench::Options),
+    /// Look for input that is handled wrongly, or replay what was found
+    Fuzz(fuzz::Options),
     /// Check formatting, clippy and dependencies
     Lint,
 }
@@ -71,6 +74,7 @@ fn run(verb: &Verb) -> anyhow::Result<ExitCode> {
         Verb::Test { filter } => return test::run(&workspace, filter.as_deref()),
         Verb::Demo => return demo::run(&workspace),
         Verb::Bench(options) => bench::run(&workspace, options)?,
+        Verb::Fuzz(options) => fuzz::run(&workspace, options)?,
         Verb::Lint => lint::run(&workspace)?,
     }
     Ok(ExitCode::SUCCESS)

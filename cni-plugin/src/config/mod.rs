@@ -11,8 +11,7 @@ mod tests;
 mod vlan;
 
 pub use ebpf::{Attach, EbpfConfig, Mode};
-pub(crate) use netconf::NetConf;
-pub use netconf::{AttachmentRef, ConfigError};
+pub use netconf::{AttachmentRef, ConfigError, NetConf};
 pub use network::{Gateway, Ipam, LogConfig, MasqueradeBackend, Network};
 pub use pod_cidr::NodeRoute;
 pub use vlan::Vlans;
