@@ -7,6 +7,7 @@ mod debian;
 mod demo;
 mod docs;
 mod fault;
+mod fuzz;
 mod lint;
 mod process;
 mod setup;
@@ -44,6 +45,8 @@ enum Verb {
     Bench(bench::Options),
     /// Write what is generated from the plugin's types: the configuration's schema and reference
     Docs,
+    /// Look for input that is handled wrongly, or replay what was found
+    Fuzz(fuzz::Options),
     /// Check formatting, clippy and dependencies
     Lint,
 }
@@ -72,6 +75,7 @@ fn run(verb: &Verb) -> anyhow::Result<ExitCode> {
         Verb::Demo => return demo::run(&workspace),
         Verb::Bench(options) => bench::run(&workspace, options)?,
         Verb::Docs => docs::run(&workspace)?,
+        Verb::Fuzz(options) => fuzz::run(&workspace, options)?,
         Verb::Lint => lint::run(&workspace)?,
     }
     Ok(ExitCode::SUCCESS)

@@ -66,9 +66,13 @@ impl ConfigError {
 /// reference for users, see [`super::schema`].
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
+<<<<<<< HEAD
 pub(crate) struct NetConf {
     /// Version of the CNI specification. In a list the runtime takes it from the list.
     #[schemars(extend("enum" = SUPPORTED))]
+=======
+pub struct NetConf {
+>>>>>>> d6b4150f4517abe777b2b4dac9cf936dff533def
     pub(crate) cni_version: Option<String>,
     /// Name of the network: a letter or digit, then letters, digits, `_`, `.` and `-`. In a list the runtime takes it
     /// from the list.
@@ -274,7 +278,10 @@ pub struct AttachmentRef {
 
 impl NetConf {
     /// Reads the types of the keys.
-    pub(crate) fn parse(raw: &Value) -> Result<Self, ConfigError> {
+    ///
+    /// # Errors
+    /// The first key that is of another type.
+    pub fn parse(raw: &Value) -> Result<Self, ConfigError> {
         if !raw.is_object() {
             return Err(ConfigError::NotAnObject);
         }
@@ -283,7 +290,7 @@ impl NetConf {
     }
 
     /// Keys that neither we nor the specification know: mistyped, most likely.
-    pub(crate) fn unknown_keys(&self) -> impl Iterator<Item = &str> {
+    pub fn unknown_keys(&self) -> impl Iterator<Item = &str> {
         const RESERVED: &[&str] = &["type", "capabilities", "cniVersions", "disableCheck", "disableGC"];
         let known = |key: &str| RESERVED.contains(&key) || key.starts_with("cni.dev/");
         self.rest.keys().map(String::as_str).filter(move |key| !known(key))
