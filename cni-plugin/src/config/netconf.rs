@@ -66,13 +66,9 @@ impl ConfigError {
 /// reference for users, see [`super::schema`].
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-<<<<<<< HEAD
-pub(crate) struct NetConf {
+pub struct NetConf {
     /// Version of the CNI specification. In a list the runtime takes it from the list.
     #[schemars(extend("enum" = SUPPORTED))]
-=======
-pub struct NetConf {
->>>>>>> d6b4150f4517abe777b2b4dac9cf936dff533def
     pub(crate) cni_version: Option<String>,
     /// Name of the network: a letter or digit, then letters, digits, `_`, `.` and `-`. In a list the runtime takes it
     /// from the list.
