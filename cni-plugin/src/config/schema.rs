@@ -69,7 +69,7 @@ mod tests {
     /// Every key that has rules or a default, as (path, schema).
     fn keys(schema: &Value, path: &[String], found: &mut Vec<(Vec<String>, Value)>) {
         for (name, key) in schema["properties"].as_object().into_iter().flatten() {
-            let path = [path, &[name.clone()]].concat();
+            let path = [path, std::slice::from_ref(name)].concat();
             keys(key, &path, found);
             found.push((path, key.clone()));
         }
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn a_default_is_what_the_plugin_does_without_the_key() {
         let shown = |keys: Value| {
-            let mut network = validated(keys.clone()).expect(&keys.to_string());
+            let mut network = validated(keys).unwrap();
             network.raw = Value::Null;
             format!("{network:?}")
         };
