@@ -6,6 +6,7 @@ mod build_ebpf;
 mod debian;
 mod demo;
 mod fault;
+mod fuzz;
 mod lint;
 mod process;
 mod setup;
@@ -35,15 +36,14 @@ enum Verb {
     BuildEbpf,
     /// Build the release plugin, static, with the programs embedded, to target/dist/ebpf-bridge
     Build,
-    /// Set up, build, and run unit, lab and runtime tests
-    Test {
-        /// Run only the tests whose name contains this
-        filter: Option<String>,
-    },
+    /// Set up, build, and run unit, lab and runtime tests, or the suite named
+    Test(test::Options),
     /// Wire two pods in a lab of namespaces, send real traffic, and show who carried it
     Demo,
     /// Compare speed and cost with the reference bridge, a bare wire and the node's own network
     Bench(bench::Options),
+    /// Look for input that is handled wrongly, or replay what was found
+    Fuzz(fuzz::Options),
     /// Check formatting, clippy and dependencies
     Lint,
 }
@@ -68,9 +68,10 @@ fn run(verb: &Verb) -> anyhow::Result<ExitCode> {
         Verb::Setup => setup::run(&workspace)?,
         Verb::BuildEbpf => drop(build_ebpf::run(&workspace)?),
         Verb::Build => drop(build::run(&workspace)?),
-        Verb::Test { filter } => return test::run(&workspace, filter.as_deref()),
+        Verb::Test(options) => return test::run(&workspace, options),
         Verb::Demo => return demo::run(&workspace),
         Verb::Bench(options) => bench::run(&workspace, options)?,
+        Verb::Fuzz(options) => fuzz::run(&workspace, options)?,
         Verb::Lint => lint::run(&workspace)?,
     }
     Ok(ExitCode::SUCCESS)
