@@ -91,7 +91,7 @@ fn on_route(results: &Results, route: Route) -> Picture {
     let loads = LOADS.iter().filter(|load| route.loads().contains(load));
     let groups = loads.filter_map(|&load| {
         let bars = ratios(results, Workload::Traffic(load, route), &Variant::ALL);
-        (!bars.is_empty()).then(|| Group { name: load.title(), remark: load.unit().into(), bars })
+        (!bars.is_empty()).then(|| Group { name: load.title(), remark: route.title().into(), bars })
     });
     Picture {
         title: match route {
@@ -132,7 +132,7 @@ fn ratios(results: &Results, workload: Workload, variants: &[Variant]) -> Vec<Ba
         let ratio = results.ratio(workload, variant, Reference)?;
         let each = ratio / series.median();
         let spread = (series.quantile(0.0) * each, series.quantile(1.0) * each);
-        let label = format!("{ratio:.2}x   {} {}", figure(series.median()), workload.unit());
+        let label = format!("{ratio:.2}x · {} {}", figure(series.median()), workload.unit());
         Some(Bar { variant, length: ratio, spread, label })
     };
     variants.iter().filter_map(bar).collect()
@@ -167,6 +167,6 @@ mod tests {
         assert_eq!(files, ["speed.svg", "pod.svg"]);
         let bars = &pictures[1].groups[0].bars;
         assert_eq!((bars[0].length, bars[0].spread), (2.8, (2.0, 3.0)));
-        assert_eq!((bars[1].length, bars[1].label.as_str()), (1.0, "1.00x   100 packets/s"));
+        assert_eq!((bars[1].length, bars[1].label.as_str()), (1.0, "1.00x · 100 packets/s"));
     }
 }

@@ -57,7 +57,11 @@ pub(super) fn draw(path: &Path, picture: &Picture) -> Drawn {
             area.draw(&Rectangle::new(corners, colour(bar.variant).filled()))?;
             let spread = [(at(bar.spread.0), middle), (at(bar.spread.1), middle)];
             area.draw(&PathElement::new(spread, INK.stroke_width(2)))?;
-            write(&area, &bar.label, (end.max(at(bar.spread.1)) + 8, middle), 16, INK, HPos::Left)?;
+            let beside = end.max(at(bar.spread.1)) + 8;
+            // So that the line at 1 does not cross the figures.
+            let behind = [(beside - 4, top + 2), (beside + 8 * bar.label.len() as i32, top + BAR - 2)];
+            area.draw(&Rectangle::new(behind, WHITE.filled()))?;
+            write(&area, &bar.label, (beside, middle), 16, INK, HPos::Left)?;
         }
         y += tall(group);
     }
