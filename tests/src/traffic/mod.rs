@@ -37,8 +37,9 @@ use std::time::Duration;
 
 use pin::{pin, pinned};
 
-/// How long a connection, a read or a write may take before it counts as failed.
-pub const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a connection, a read or a write may take before it counts as failed: far more than a busy machine needs,
+/// and far less than the faults that are looked for.
+pub const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Any address and any port, of the same family as `address`.
 fn any_like(address: IpAddr) -> SocketAddr {
