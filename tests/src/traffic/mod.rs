@@ -1,12 +1,14 @@
 //! Traffic between places, by sockets made inside them; no tool of the machine takes part. Most of it asks what
-//! arrives; [`flood`], [`ping_pong`] and [`churn`] ask how fast.
+//! arrives; [`flood()`], [`many_flows`], [`ping_pong`] and [`churn()`] ask how fast.
 
 mod advert;
+mod batch;
 mod capture;
 mod churn;
 mod flood;
 mod forged;
 mod inject;
+mod many;
 mod pin;
 mod pingpong;
 mod probe;
@@ -21,6 +23,7 @@ pub use churn::{Churn, churn};
 pub use flood::{Flood, flood};
 pub use forged::Segment;
 pub use inject::Injector;
+pub use many::{FLOWS, ManyFlows, many_flows};
 pub use pin::cpus;
 pub use pingpong::{PingPong, ping_pong};
 pub use probe::{Outcome, Prober};
