@@ -4,6 +4,7 @@
 //! addresses ([`ipam`]), plans ([`plan`]), carries the plan out so that it can be undone ([`host`]), attaches
 //! the programs ([`dataplane`]) and answers. [`state`] remembers what is attached. [`cli`] is for operators.
 
+pub mod capture;
 pub mod cli;
 pub mod cni;
 pub mod config;

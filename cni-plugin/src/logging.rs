@@ -1,9 +1,9 @@
 //! The log: to a file or to stderr, every line with the id of its call.
 
+mod file;
+
 use std::{
-    fs::OpenOptions,
     io::Write,
-    os::unix::fs::OpenOptionsExt,
     process,
     sync::OnceLock,
     time::{SystemTime, UNIX_EPOCH},
@@ -40,9 +40,8 @@ pub fn start(config: &LogConfig, environment: &Environment) -> Result<(), VerbEr
     let target = match &config.file {
         None => Target::Stderr,
         Some(path) => {
-            let mut options = OpenOptions::new();
-            let file = options.create(true).append(true).mode(0o600).open(path);
-            Target::Pipe(Box::new(file.map_err(|source| VerbError::Log { path: path.clone(), source })?))
+            let file = file::open(path).map_err(|source| VerbError::Log { path: path.clone(), source })?;
+            Target::Pipe(Box::new(file))
         }
     };
     let verb = environment.verb.name();

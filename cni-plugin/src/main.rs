@@ -12,6 +12,7 @@ use std::{
 };
 
 use ebpf_bridge::{
+    capture::Capture,
     cli,
     cni::{
         error::{CniError, Code},
@@ -34,20 +35,24 @@ fn main() -> ExitCode {
 fn plugin() -> ExitCode {
     answer_for_panics();
     let mut stdin = Vec::new();
+    let mut capture = Ok(None);
     let answer = match io::stdin().read_to_end(&mut stdin) {
         Ok(_) => {
             VERSION.get_or_init(|| verbs::requested_version(&stdin));
+            capture = Capture::begin(&stdin);
             verbs::serve(|name| env::var_os(name).map(|value| value.to_string_lossy().into_owned()), &stdin)
         }
         Err(error) => Err(failure(Code::Io, format!("standard input cannot be read: {error}"))),
     };
-    let (document, code) = match answer {
-        Ok(result) => (result, ExitCode::SUCCESS),
-        Err(error) => (serde_json::to_value(error).ok(), ExitCode::FAILURE),
-    };
+    let succeeded = answer.is_ok();
+    let document = answer.unwrap_or_else(|error| serde_json::to_value(error).ok());
+    let kept = capture.and_then(|call| call.map_or(Ok(()), |call| call.end(document.as_ref(), succeeded)));
+    if let Err(error) = kept {
+        log::warn!("{error}");
+    }
     match print(document.as_ref()) {
-        Ok(()) => code,
-        Err(_) => ExitCode::FAILURE,
+        Ok(()) if succeeded => ExitCode::SUCCESS,
+        _ => ExitCode::FAILURE,
     }
 }
 

@@ -47,6 +47,11 @@ impl<'node> Containerd<'node> {
     /// It also ends with the thread that calls this.
     pub fn start(node: &'node Node, conflist: &Value) -> Result<Self> {
         node.run_in(|| install(conflist))?;
+        Self::start_configured(node)
+    }
+
+    /// The same with the network configuration that is there.
+    pub fn start_configured(node: &'node Node) -> Result<Self> {
         let dir = TempDir::with_prefix("ebpf-bridge-containerd-").context("making containerd's directory")?;
         let config = dir.path().join("config.toml");
         fs::write(&config, configuration(dir.path())).context("writing containerd's configuration")?;

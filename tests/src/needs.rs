@@ -14,6 +14,8 @@ pub enum Need {
     Lab,
     /// The built plugin.
     Plugin,
+    /// The archive of a release.
+    Release,
     /// A program on PATH.
     Tool(&'static str),
     /// A reference plugin by its type, such as `portmap`.
@@ -34,6 +36,9 @@ impl Need {
         match self {
             Need::Lab => lab_missing(),
             Need::Plugin => plugin::path().err().map(|error| error.to_string()),
+            Need::Release => {
+                plugin::release().is_none().then(|| "no archive: `cargo xtask test` packs one".into())
+            }
             Need::Tool(name) => (!on_path(name)).then(|| format!("no `{name}` on PATH")),
             Need::Peer(name) => peer_missing(name),
             Need::BridgeFilter => bridge_filter_missing(),

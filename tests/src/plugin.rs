@@ -14,6 +14,9 @@ pub const PATH_VARIABLE: &str = "EBPF_BRIDGE_BIN";
 /// Where distributions install the reference plugins.
 const REFERENCE_DIRS: [&str; 2] = ["/usr/lib/cni", "/usr/libexec/cni"];
 
+/// Names the archive of a release, which `cargo xtask test` packs.
+const RELEASE_VARIABLE: &str = "EBPF_BRIDGE_DIST";
+
 static CHOSEN: OnceLock<PathBuf> = OnceLock::new();
 static REFERENCE: OnceLock<PathBuf> = OnceLock::new();
 
@@ -34,6 +37,11 @@ pub fn path() -> Result<PathBuf> {
         Ok(found) => Ok(found),
         Err(_) => bail!("no plugin at {}: run `cargo xtask build`", path.display()),
     }
+}
+
+/// The archive of a release with the plugin under test, if one was packed.
+pub fn release() -> Option<PathBuf> {
+    env::var_os(RELEASE_VARIABLE).map(PathBuf::from).filter(|path| path.is_file())
 }
 
 /// Says where other builds of the reference plugins are. The first word counts.

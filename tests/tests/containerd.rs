@@ -9,12 +9,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use ebpf_bridge_lab::containerd::{Containerd, PodSpec, RunningPod};
 use ebpf_bridge_lab::libcni::exec;
-use ebpf_bridge_lab::{Need, Node, Place, Snapshot, Stats, Status, Variant, traffic::PATIENCE};
+use ebpf_bridge_lab::{Need, Node, Place, Snapshot, Stats, Status, Variant, plugin, traffic::PATIENCE};
 use serde_json::{Value, json};
 
 use crate::suite::Suite;
 
 const CONFLIST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../conf/10-ebpf-bridge.conflist");
+const QUICK_START: &str = include_str!("../../docs/quick-start.md");
 const BRIDGE: &str = "cni0";
 const HOST_PORT: u16 = 8080;
 const PAGE: &str = "served from a pod";
@@ -46,6 +47,57 @@ pub(crate) fn register(suite: &mut Suite) {
             move || runs_pods(variant),
         );
     }
+    suite.test_with(
+        &[&NEEDS[..], &[Need::Bpf, Need::Release]].concat(),
+        "containerd: who follows the quick start from the archive has a pod on the fast path, and gets rid of it all",
+        quick_start,
+    );
+}
+
+/// What a person types who follows the quick start, word for word, from the archive on.
+fn quick_start() -> Result<()> {
+    let node = Variant::Auto.node()?;
+    leave_what_others_leave(&node)?;
+    let before = Snapshot::take(&node)?;
+    // The lab's own; the person brings the archive's.
+    node.call("rm /opt/cni/bin/ebpf-bridge")?;
+    let archive = plugin::release().context("no archive")?;
+    node.call("mkdir /run/download")?;
+    node.call(&format!("cp {} /run/download/", archive.display()))?;
+    let directory = "/run/download/ebpf-bridge-*/";
+    type_in(&node, "/run/download", commands("# Quick start", 0)?)?;
+    type_in(&node, directory, commands("## containerd", 0)?)?;
+
+    let containerd = Containerd::start_configured(&node)?;
+    let spec = PodSpec { name: "web", command: &["sh", "-c", SERVE], host_ports: &[(HOST_PORT, 80)] };
+    let pod = containerd.run_pod(&spec)?;
+    is_reachable(&node, &containerd, &pod)?;
+    is_accelerated(&node, &containerd, &pod)?;
+    let said =
+        type_in(&node, "/opt/cni/bin", &format!("PATH=$PWD:$PATH; {}", commands("## Is it working?", 0)?))?;
+    ensure!(said.contains(&pod.id) && said.contains("accelerated"), "`status` says {said:?}");
+
+    containerd.remove_pod(&pod)?;
+    type_in(&node, "/", commands("## Away again", 0)?)?;
+    nothing_is_left(&node, &containerd, &before)?;
+    ensure!(!node.tree("/opt/cni/bin")?.contains(&"ebpf-bridge".into()), "the binary is left");
+    ensure!(node.tree("/etc/cni/net.d")?.is_empty(), "the configuration is left");
+    Ok(())
+}
+
+/// The commands of a section of the quick start, by their number.
+fn commands(section: &str, number: usize) -> Result<&'static str> {
+    let text = QUICK_START.split(section).nth(1).with_context(|| format!("no section {section}"))?;
+    let block = text.split("```sh\n").nth(number + 1).and_then(|rest| rest.split("```").next());
+    block.with_context(|| format!("no commands in {section}"))
+}
+
+fn type_in(node: &Node, directory: &str, commands: &str) -> Result<String> {
+    let script = format!("cd {directory} && set -e && {commands}");
+    let output = node.command("sh").args(["-c", &script]).output()?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    ensure!(output.status.success(), "`{commands}`: {said}{}", String::from_utf8_lossy(&output.stderr));
+    Ok(said)
 }
 
 fn runs_pods(variant: Variant) -> Result<()> {

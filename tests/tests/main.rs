@@ -25,9 +25,12 @@ mod install;
 mod invalid;
 mod keys;
 mod killed;
+mod kubernetes;
 mod lab;
 mod latency;
 mod lifecycle;
+mod logs;
+mod metrics;
 mod modes;
 mod parallel;
 mod path;
@@ -83,6 +86,9 @@ fn main() -> ExitCode {
     programs::register(&mut suite);
     protocol::register(&mut suite);
     containerd::register(&mut suite);
+    logs::register(&mut suite);
+    metrics::register(&mut suite);
+    kubernetes::register(&mut suite);
     conf::register(&mut suite);
     install::register(&mut suite);
     suite.run(&arguments)

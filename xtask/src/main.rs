@@ -5,6 +5,7 @@ mod build;
 mod build_ebpf;
 mod debian;
 mod demo;
+mod dist;
 mod docs;
 mod fault;
 mod fuzz;
@@ -47,6 +48,8 @@ enum Verb {
     Docs,
     /// Look for input that is handled wrongly, or replay what was found
     Fuzz(fuzz::Options),
+    /// Build and pack a release to target/dist
+    Dist,
     /// Check formatting, clippy and dependencies
     Lint,
 }
@@ -76,6 +79,7 @@ fn run(verb: &Verb) -> anyhow::Result<ExitCode> {
         Verb::Bench(options) => bench::run(&workspace, options)?,
         Verb::Docs => docs::run(&workspace)?,
         Verb::Fuzz(options) => fuzz::run(&workspace, options)?,
+        Verb::Dist => dist::run(&workspace)?,
         Verb::Lint => lint::run(&workspace)?,
     }
     Ok(ExitCode::SUCCESS)

@@ -1,5 +1,7 @@
 //! `install`: the binary first, and last the configuration, which is what makes the runtime call it.
 
+mod cluster;
+
 use std::{
     env, fs, io,
     path::{Path, PathBuf},
@@ -21,10 +23,13 @@ pub(super) struct Install {
     #[command(flatten)]
     place: Place,
     /// Write a configuration for these pods' addresses: one subnet, or one of each family, separated by a comma
-    #[arg(long, value_delimiter = ',', value_name = "SUBNET", conflicts_with = "conflist")]
+    #[arg(long, value_delimiter = ',', value_name = "SUBNET", group = "configuration")]
     pod_cidr: Vec<String>,
+    /// Write a configuration for the podCIDRs of this Kubernetes node; in a pod, which asks by its service account
+    #[arg(long, value_name = "NAME", group = "configuration")]
+    node: Option<String>,
     /// Write this configuration, a list of plugins with one of ours
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", group = "configuration")]
     conflist: Option<PathBuf>,
     /// Replace files of the same names that are not ours
     #[arg(long)]
@@ -84,14 +89,16 @@ pub(super) fn install(options: &Install) -> anyhow::Result<Report> {
 impl Install {
     /// The configuration asked for, validated.
     fn list(&self) -> anyhow::Result<Option<Vec<u8>>> {
-        let (origin, text) = match &self.conflist {
-            Some(path) => {
-                let text =
-                    fs::read(path).with_context(|| format!("cannot read --conflist {}", path.display()))?;
-                (format!("--conflist {}", path.display()), text)
-            }
-            None if self.pod_cidr.is_empty() => return Ok(None),
-            None => (format!("--pod-cidr {}", self.pod_cidr.join(",")), list_for(&self.pod_cidr)?),
+        let (origin, text) = if let Some(path) = &self.conflist {
+            let origin = format!("--conflist {}", path.display());
+            let text = fs::read(path).with_context(|| format!("cannot read {origin}"))?;
+            (origin, text)
+        } else if let Some(node) = &self.node {
+            (format!("--node {node}"), list_for(&cluster::pod_cidrs(node)?)?)
+        } else if !self.pod_cidr.is_empty() {
+            (format!("--pod-cidr {}", self.pod_cidr.join(",")), list_for(&self.pod_cidr)?)
+        } else {
+            return Ok(None);
         };
         List::parse(&text).and_then(|list| list.networks()).context(origin)?;
         Ok(Some(text))

@@ -1,10 +1,13 @@
 //! The operator's tool: one file per verb. Exit codes: 0 fine, 1 failed, 2 usage.
 
+mod confs;
 mod control;
 mod install;
 mod manual;
+mod metrics;
 mod monitor;
 mod replace;
+mod replay;
 mod stats;
 mod status;
 mod uninstall;
@@ -83,6 +86,14 @@ enum Verb {
     Install(install::Install),
     /// Take away what `install` and the plugin have made, as far as no pod needs it
     Uninstall(install::Place),
+    /// The node in numbers, for Prometheus
+    Metrics(metrics::Metrics),
+    /// Run captured calls again in namespaces of their own, which touches nothing of this node
+    Replay {
+        /// The directory of one call, or a `captureDir` with all of them
+        #[arg(value_name = "DIR")]
+        directory: PathBuf,
+    },
     /// Version of the plugin, of the protocol and of the programs
     Version,
     /// A completion script for a shell
@@ -95,6 +106,9 @@ enum Verb {
     Man {
         /// Of this verb
         verb: Option<String>,
+        /// Write all pages into this directory
+        #[arg(long = "dir", value_name = "DIR", conflicts_with = "verb")]
+        directory: Option<PathBuf>,
     },
 }
 
@@ -136,9 +150,12 @@ fn serve(cli: &Cli) -> anyhow::Result<()> {
         Verb::Status => status::status(&cli.bpffs)?,
         Verb::Install(options) => install::install(options)?,
         Verb::Uninstall(place) => uninstall::uninstall(place, &cli.bpffs)?,
+        Verb::Metrics(options) => return metrics::metrics(options, &cli.bpffs),
+        Verb::Replay { directory } => replay::replay(directory)?,
         Verb::Version => version::version(),
         Verb::Completions { shell } => return Ok(write(&manual::completions(*shell))?),
-        Verb::Man { verb } => return Ok(write(&manual::man(verb.as_deref())?)?),
+        Verb::Man { directory: Some(directory), .. } => return manual::write_all(directory),
+        Verb::Man { verb, .. } => return Ok(write(&manual::man(verb.as_deref())?)?),
     };
     Ok(print(&report, cli.output)?)
 }

@@ -1,15 +1,13 @@
 //! `uninstall`: the configuration first, so that no pod comes after it; the binary only when nothing needs it for a DEL.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{fs, path::Path};
 
 use anyhow::Context;
 use serde_json::json;
 
 use super::{
     Report, SCHEMA_VERSION,
+    confs::{Conf, confs},
     install::{Place, is_our_binary, is_our_conf, there},
 };
 use crate::{
@@ -29,7 +27,7 @@ struct Outcome {
 pub(super) fn uninstall(place: &Place, bpffs: &Path) -> anyhow::Result<Report> {
     let mut outcome = Outcome::default();
     let networks = remove_conf(&place.conf(), &mut outcome)?;
-    let others = other_confs(&place.conf_dir)?;
+    let others: Vec<_> = confs(&place.conf_dir)?.into_iter().filter(Conf::is_ours).collect();
     let records = Records::at(STATE_DIR);
     let alone = records.alone()?;
     let pods = records.list(None)?.len();
@@ -42,7 +40,7 @@ pub(super) fn uninstall(place: &Place, bpffs: &Path) -> anyhow::Result<Report> {
     let binary = place.binary();
     for conf in &others {
         let why = format!("it names ebpf-bridge and is not {}; delete it", place.conf().display());
-        outcome.stays.push((conf.display().to_string(), why));
+        outcome.stays.push((conf.path.display().to_string(), why));
     }
     if pods > 0 || !others.is_empty() {
         outcome.stays.push((binary.display().to_string(), "the runtime calls it for them".to_owned()));
@@ -61,21 +59,6 @@ fn remove_conf(path: &Path, outcome: &mut Outcome) -> anyhow::Result<Vec<(String
         Some((conf["name"].as_str()?.to_owned(), conf["ipMasqBackend"] == "iptables"))
     };
     Ok(ours.iter().flatten().filter_map(network).collect())
-}
-
-/// Configurations that still name us.
-fn other_confs(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let entries = match fs::read_dir(directory) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries.with_context(|| format!("cannot list {}", directory.display()))?,
-    };
-    let is_conf = |path: &PathBuf| {
-        path.extension().is_some_and(|kind| kind == "conflist" || kind == "conf" || kind == "json")
-    };
-    let paths = entries.flatten().map(|entry| entry.path());
-    let mut ours: Vec<_> = paths.filter(is_conf).filter(|path| there(path, is_our_conf)).collect();
-    ours.sort();
-    Ok(ours)
 }
 
 /// Everything that outlives the pods. The last DEL has taken most of it away.

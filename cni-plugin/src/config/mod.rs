@@ -15,6 +15,7 @@ mod vlan;
 pub use ebpf::{Attach, EbpfConfig, Mode};
 pub use list::{List, ListError, TYPE};
 pub use netconf::{AttachmentRef, ConfigError, NetConf};
+pub(crate) use network::capture_dir;
 pub use network::{Gateway, Ipam, LogConfig, MasqueradeBackend, Network};
 pub use pod_cidr::NodeRoute;
 pub use schema::schema;

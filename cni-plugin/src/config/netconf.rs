@@ -145,8 +145,11 @@ pub struct NetConf {
     /// How much to log.
     #[schemars(extend("enum" = ["off", "error", "warn", "info", "debug", "trace"], "default" = "info"))]
     pub(crate) log_level: Option<String>,
-    /// Absolute path of the file to log to. Without it the log goes to standard error, which the runtime may keep.
+    /// Absolute path of the file to log to; at 8 MiB it is put aside as `.1`. Without it the log goes to standard error, which the runtime may keep.
     pub(crate) log_file: Option<String>,
+    /// Absolute path of a directory, to keep what goes in and out of each call for `ebpf-bridge replay`; for root alone, the
+    /// newest 256 calls. Secrets of an IPAM plugin's configuration are among it.
+    pub(crate) capture_dir: Option<String>,
     /// Attachments that a GC is to keep. The runtime sets it.
     #[serde(rename = "cni.dev/valid-attachments")]
     pub(crate) valid_attachments: Option<Vec<AttachmentRef>>,

@@ -64,6 +64,8 @@ pub struct LogConfig {
     pub level: log::LevelFilter,
     /// `logFile`; stderr without one.
     pub file: Option<PathBuf>,
+    /// `captureDir`; nothing is captured without one.
+    pub captures: Option<PathBuf>,
 }
 
 /// A network, ready to be worked with.
@@ -184,15 +186,22 @@ impl LogConfig {
                 ConfigError::value("logLevel", format!("{text:?}"), "off, error, warn, info, debug or trace")
             })?,
         };
-        let file = match conf.log_file.as_deref() {
-            None | Some("") => None,
-            Some(path) if is_plain_absolute(Path::new(path)) => Some(PathBuf::from(path)),
-            Some(path) => {
-                let allowed = "an absolute path without '..'";
-                return Err(ConfigError::value("logFile", format!("{path:?}"), allowed));
-            }
-        };
-        Ok(Self { level, file })
+        let file = place("logFile", conf.log_file.as_deref())?;
+        Ok(Self { level, file, captures: capture_dir(conf.capture_dir.as_deref())? })
+    }
+}
+
+/// `captureDir`, as a path. The configuration as a whole may be one that is refused.
+pub(crate) fn capture_dir(value: Option<&str>) -> Result<Option<PathBuf>, ConfigError> {
+    place("captureDir", value)
+}
+
+/// Where to write something, if it is to be written.
+fn place(key: &'static str, value: Option<&str>) -> Result<Option<PathBuf>, ConfigError> {
+    match value {
+        None | Some("") => Ok(None),
+        Some(path) if is_plain_absolute(Path::new(path)) => Ok(Some(PathBuf::from(path))),
+        Some(path) => Err(ConfigError::value(key, format!("{path:?}"), "an absolute path without '..'")),
     }
 }
 

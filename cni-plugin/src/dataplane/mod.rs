@@ -81,6 +81,11 @@ pub fn program_id(pins: &Pins, program: Program) -> Result<u32, DataplaneError> 
     program.id(pins)
 }
 
+/// The node's configuration cell; `None` if nothing is loaded.
+pub fn settings(pins: &Pins) -> Result<Option<Config>, DataplaneError> {
+    if pins.exist() { maps::config(pins).and_then(|map| maps::read(&map)).map(Some) } else { Ok(None) }
+}
+
 /// Changes the node's configuration cell and returns what it has become. Takes effect with the next packet.
 pub fn control(pins: &Pins, change: impl FnOnce(&mut Config)) -> Result<Config, DataplaneError> {
     let mut map = maps::config(pins)?;

@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 use super::needs;
 use super::tally::Tally;
 use crate::build;
+use crate::dist;
 use crate::workspace::Workspace;
 
 /// Runs the unit tests and the lab suite against the built plugin. The last line is the count, alone.
@@ -17,6 +18,10 @@ pub(super) fn run(workspace: &Workspace, filter: Option<&str>) -> Result<ExitCod
     let mut cargo = workspace.cargo("test");
     cargo.args(["--locked", "--workspace", "--no-fail-fast", "--"]).args(filter);
     cargo.env("EBPF_BRIDGE_BIN", &plugin);
+    match dist::pack(workspace, &plugin) {
+        Ok(archive) => drop(cargo.env("EBPF_BRIDGE_DIST", archive)),
+        Err(error) => println!("no archive, so no test of the quick start: {error:#}"),
+    }
     let mut running =
         cargo.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().context("cannot run cargo")?;
     let stdout = running.stdout.take().context("cargo test has no output")?;
