@@ -3,6 +3,7 @@
 
 mod asked;
 mod ebpf;
+mod list;
 mod netconf;
 mod network;
 mod pod_cidr;
@@ -11,6 +12,7 @@ mod tests;
 mod vlan;
 
 pub use ebpf::{Attach, EbpfConfig, Mode};
+pub use list::{List, ListError, TYPE};
 pub(crate) use netconf::NetConf;
 pub use netconf::{AttachmentRef, ConfigError};
 pub use network::{Gateway, Ipam, LogConfig, MasqueradeBackend, Network};
