@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use ebpf_bridge_lab::libcni::{Conflist, Container, Runtime};
 use ebpf_bridge_lab::traffic::{self, Capture, Service, Steady, ask_tcp, ask_udp};
 use ebpf_bridge_lab::{Family, Need, Node, Place, Pod, Scene, Stats, Variant, config};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::check::equal;
 use crate::suite::Suite;
@@ -24,6 +24,13 @@ pub(crate) fn register(suite: &mut Suite) {
         "identity: 200 pods one after the other under one address and traffic, each reached within 1 s",
         generations,
     );
+    for family in Family::ALL {
+        suite.test_with(
+            &[Need::Bpf],
+            format!("identity: the first datagram to a pod under another's former address arrives, {family}"),
+            move || successor(family),
+        );
+    }
     for variant in [Variant::Auto, Variant::Off] {
         suite.test_with(
             &[Need::Bpf],
@@ -47,12 +54,8 @@ pub(crate) fn register(suite: &mut Suite) {
 
 fn generations() -> Result<()> {
     let wished = std::env::var("EBPF_BRIDGE_GENERATIONS").ok().and_then(|text| text.parse().ok());
-    // Two addresses for each family: the next pod can only get those of the last.
-    let ranges = json!([
-        [{"subnet": "10.1.0.0/24", "rangeStart": "10.1.0.2", "rangeEnd": "10.1.0.3"}],
-        [{"subnet": "fd00:10:1::/64", "rangeStart": "fd00:10:1::2", "rangeEnd": "fd00:10:1::3"}],
-    ]);
-    let list = config::with(config::dual_stack("required"), &json!({"ipam": {"ranges": ranges}}));
+    let changes = json!({"ipam": {"ranges": pair_of_addresses()}});
+    let list = config::with(config::dual_stack("required"), &changes);
     let mut scene = Scene::new(Node::new()?, Conflist::of(list));
     scene.wire("client")?;
     let mut flows: Vec<Steady> = Vec::new();
@@ -62,6 +65,14 @@ fn generations() -> Result<()> {
             .with_context(|| format!("pod number {number}"))?;
     }
     Ok(())
+}
+
+/// Two addresses for each family: the next pod can only get those of the last.
+fn pair_of_addresses() -> Value {
+    json!([
+        [{"subnet": "10.1.0.0/24", "rangeStart": "10.1.0.2", "rangeEnd": "10.1.0.3"}],
+        [{"subnet": "fd00:10:1::/64", "rangeStart": "fd00:10:1::2", "rangeEnd": "fd00:10:1::3"}],
+    ])
 }
 
 /// Replaces the last pod, while flows to it go on, and asks the new one.
@@ -109,6 +120,27 @@ fn generation(
         flow.goes_on(3, traffic::PATIENCE)?;
     }
     scene.adopt(pod, container, result)
+}
+
+/// What was learned of the way to the pod before must not outlive that pod, whatever `renew` says.
+fn successor(family: Family) -> Result<()> {
+    let changes = json!({"ipam": {"ranges": pair_of_addresses()}, "ebpf": {"renew": "60s"}});
+    let list = config::with(config::dual_stack("required"), &changes);
+    let mut scene = Scene::new(Node::new()?, Conflist::of(list));
+    scene.wire("client")?;
+    let before = Stats::read(&scene.node)?;
+    for name in ["first", "second"] {
+        let server = scene.wire(name)?;
+        let to = SocketAddr::new(server.address_in(family), PORT);
+        let _service = Service::start(server, name, PORT)?;
+        // The same port each time: the same flow.
+        let answer = scene.pods[0].run_in(|| ask_udp(5000, to, QUESTIONS))?;
+        equal("the pod that answers", answer.server.as_str(), name)?;
+        let server = scene.pods.remove(1);
+        scene.runtime.del(&scene.node, &server.container)?;
+        server.pod.destroy()?;
+    }
+    fast_if(Variant::Auto, &scene.node, &before)
 }
 
 fn same_subnet(variant: Variant) -> Result<()> {

@@ -35,11 +35,8 @@ enum Verb {
     BuildEbpf,
     /// Build the release plugin, static, with the programs embedded, to target/dist/ebpf-bridge
     Build,
-    /// Set up, build, and run unit, lab and runtime tests
-    Test {
-        /// Run only the tests whose name contains this
-        filter: Option<String>,
-    },
+    /// Set up, build, and run unit, lab and runtime tests, or the suite named
+    Test(test::Options),
     /// Wire two pods in a lab of namespaces, send real traffic, and show who carried it
     Demo,
     /// Compare speed and cost with the reference bridge, a bare wire and the node's own network
@@ -68,7 +65,7 @@ fn run(verb: &Verb) -> anyhow::Result<ExitCode> {
         Verb::Setup => setup::run(&workspace)?,
         Verb::BuildEbpf => drop(build_ebpf::run(&workspace)?),
         Verb::Build => drop(build::run(&workspace)?),
-        Verb::Test { filter } => return test::run(&workspace, filter.as_deref()),
+        Verb::Test(options) => return test::run(&workspace, options),
         Verb::Demo => return demo::run(&workspace),
         Verb::Bench(options) => bench::run(&workspace, options)?,
         Verb::Lint => lint::run(&workspace)?,

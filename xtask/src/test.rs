@@ -1,48 +1,39 @@
-//! `cargo xtask test`: set up, build, run every test, count.
+//! `cargo xtask test`: set up, build, run every test, count; or one of the suites that are too long or need too much
+//! for every change.
 
+mod everything;
+mod kernels;
 mod needs;
 mod tally;
 
-use std::io::{BufRead, BufReader};
-use std::process::{ExitCode, Stdio};
+use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
+use clap::{Args, Subcommand};
 
-use self::tally::Tally;
-use crate::build;
 use crate::workspace::Workspace;
 
-/// Runs the unit tests and the lab suite against the built plugin. The last line is the count, alone.
-pub(crate) fn run(workspace: &Workspace, filter: Option<&str>) -> Result<ExitCode> {
-    needs::install();
-    let plugin = build::run(workspace)?;
-    let mut cargo = workspace.cargo("test");
-    cargo.args(["--locked", "--workspace", "--no-fail-fast", "--"]).args(filter);
-    cargo.env("EBPF_BRIDGE_BIN", &plugin);
-    let mut running =
-        cargo.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().context("cannot run cargo")?;
-    let stdout = running.stdout.take().context("cargo test has no output")?;
-    let mut tally = Tally::default();
-    for line in BufReader::new(stdout).split(b'\n') {
-        let line = line.context("cannot read what cargo test says")?;
-        let line = String::from_utf8_lossy(&line);
-        println!("{line}");
-        tally.hear(&line);
+/// What to test. A word that is no suite's name is a filter.
+#[derive(Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Options {
+    #[command(subcommand)]
+    suite: Option<Suite>,
+    /// Run only the tests whose name contains this
+    filter: Option<String>,
+}
+
+/// Suites that run only when asked for by name.
+#[derive(Subcommand)]
+enum Suite {
+    /// Boot Debian's kernels in qemu and run the core of the lab in each
+    Kernels(kernels::Options),
+}
+
+/// Runs what was asked for. The exit code tells whether all of it passed.
+pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<ExitCode> {
+    match &options.suite {
+        None => everything::run(workspace, options.filter.as_deref()),
+        Some(Suite::Kernels(options)) => kernels::run(workspace, options),
     }
-    let passed = running.wait().context("cannot wait for cargo test")?.success();
-    if !passed && tally.failed == 0 {
-        println!(
-            "\ncargo test failed without a failed test: a crate does not build or a suite died, see above"
-        );
-        tally.failed = 1;
-    }
-    let idle = filter.filter(|_| passed && tally.passed + tally.skipped == 0);
-    if let Some(filter) = idle {
-        println!("\nno test has {filter:?} in its name");
-    }
-    for skip in &tally.skips {
-        println!("skipped: {skip}");
-    }
-    println!("{tally}");
-    Ok(if passed && idle.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

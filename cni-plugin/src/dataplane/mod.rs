@@ -27,7 +27,7 @@ pub use error::DataplaneError;
 pub use leftovers::{leftover_pins, remove_pin};
 pub use load::Program;
 pub use maps::Counters;
-pub use object::OBJECT;
+pub use object::{BUILD, OBJECT};
 pub use pins::Pins;
 pub use verify::{Missing, missing};
 

@@ -1,0 +1,46 @@
+//! Unit, lab and runtime tests against the built plugin.
+
+use std::io::{BufRead, BufReader};
+use std::process::{ExitCode, Stdio};
+
+use anyhow::{Context, Result};
+
+use super::needs;
+use super::tally::Tally;
+use crate::build;
+use crate::workspace::Workspace;
+
+/// Runs the unit tests and the lab suite against the built plugin. The last line is the count, alone.
+pub(super) fn run(workspace: &Workspace, filter: Option<&str>) -> Result<ExitCode> {
+    needs::install();
+    let plugin = build::run(workspace)?;
+    let mut cargo = workspace.cargo("test");
+    cargo.args(["--locked", "--workspace", "--no-fail-fast", "--"]).args(filter);
+    cargo.env("EBPF_BRIDGE_BIN", &plugin);
+    let mut running =
+        cargo.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().context("cannot run cargo")?;
+    let stdout = running.stdout.take().context("cargo test has no output")?;
+    let mut tally = Tally::default();
+    for line in BufReader::new(stdout).split(b'\n') {
+        let line = line.context("cannot read what cargo test says")?;
+        let line = String::from_utf8_lossy(&line);
+        println!("{line}");
+        tally.hear(&line);
+    }
+    let passed = running.wait().context("cannot wait for cargo test")?.success();
+    if !passed && tally.failed == 0 {
+        println!(
+            "\ncargo test failed without a failed test: a crate does not build or a suite died, see above"
+        );
+        tally.failed = 1;
+    }
+    let idle = filter.filter(|_| passed && tally.passed + tally.skipped == 0);
+    if let Some(filter) = idle {
+        println!("\nno test has {filter:?} in its name");
+    }
+    for skip in &tally.skips {
+        println!("skipped: {skip}");
+    }
+    println!("{tally}");
+    Ok(if passed && idle.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
