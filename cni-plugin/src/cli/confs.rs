@@ -34,7 +34,8 @@ pub(super) fn confs(directory: &Path) -> anyhow::Result<Vec<Conf>> {
         entries => entries.with_context(|| format!("cannot list {}", directory.display()))?,
     };
     let is_conf = |path: &PathBuf| {
-        path.is_file() && path.extension().is_some_and(|kind| kind == "conf" || kind == "conflist" || kind == "json")
+        path.is_file()
+            && path.extension().is_some_and(|kind| kind == "conf" || kind == "conflist" || kind == "json")
     };
     let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).filter(is_conf).collect();
     paths.sort();

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{
     Report, SCHEMA_VERSION,
-    node::Node,
+    node::{Node, is_named},
     table::{age, columns},
 };
 use crate::state::Record;
@@ -17,12 +17,12 @@ use crate::state::Record;
 /// Characters of a container id that tell one from the other, as in crictl.
 const ID: usize = 13;
 
-pub(super) fn ls(bpffs: &Path) -> anyhow::Result<Report> {
-    let node = Node::open(bpffs)?;
+pub(super) fn ls(bpffs: &Path, asked: Option<&str>) -> anyhow::Result<Report> {
+    let node = Node::look(bpffs)?;
     let head = ["CONTAINER", "POD", "NETWORK", "IF", "ADDRESS", "VETH", "AGE", "PATH"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     let mut pods = Vec::new();
-    for pod in &node.records {
+    for pod in node.records()?.iter().filter(|pod| asked.is_none_or(|asked| is_named(pod, asked))) {
         let why = node.not_accelerated(pod)?;
         rows.push(row(pod, why.as_deref()));
         pods.push(document(pod, why.as_deref()));

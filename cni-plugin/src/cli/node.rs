@@ -19,15 +19,25 @@ use crate::{
     verbs::{Attached, Difference, Leftover, leftovers},
 };
 
+/// Where runtimes look for configurations, and for plugins.
+const CONF_DIR: &str = "/etc/cni/net.d";
+const BIN_DIR: &str = "/opt/cni/bin";
+
 /// Where the container runtime looks.
 #[derive(Args, Clone)]
 pub(super) struct Sources {
     /// Directory of the network configurations
-    #[arg(long, value_name = "DIR", default_value = "/etc/cni/net.d")]
+    #[arg(long, value_name = "DIR", default_value = CONF_DIR)]
     pub(super) conf_dir: PathBuf,
     /// Directory of the CNI plugins
-    #[arg(long, value_name = "DIR", default_value = "/opt/cni/bin")]
+    #[arg(long, value_name = "DIR", default_value = BIN_DIR)]
     pub(super) bin_dir: PathBuf,
+}
+
+impl Default for Sources {
+    fn default() -> Self {
+        Self { conf_dir: CONF_DIR.into(), bin_dir: BIN_DIR.into() }
+    }
 }
 
 /// What differs at a pod, or why that cannot be told.
@@ -38,6 +48,23 @@ pub(super) struct PodState {
     pub(super) differences: Vec<Difference>,
     /// It takes the bridge path, and that could be another time.
     pub(super) may_become_fast: bool,
+}
+
+/// A device with programs of ours.
+pub(super) struct Device {
+    pub(super) name: String,
+    pub(super) index: u32,
+    pub(super) attached: Vec<(Program, How)>,
+}
+
+impl Device {
+    /// How they are attached.
+    pub(super) fn how(&self) -> &'static str {
+        match self.attached.first() {
+            Some((_, How::Tcx)) => "tcx",
+            _ => "clsact",
+        }
+    }
 }
 
 /// The node. What several verbs or checks want to know is looked at once.
@@ -53,7 +80,12 @@ pub(super) struct Node {
 
 impl Node {
     /// Opens what is there. Changes nothing, and does not mind if there is little.
-    pub(super) fn look(bpffs: &Path, sources: &Sources) -> anyhow::Result<Self> {
+    pub(super) fn look(bpffs: &Path) -> anyhow::Result<Self> {
+        Self::look_with(bpffs, &Sources::default())
+    }
+
+    /// The same with the files of the container runtime elsewhere.
+    pub(super) fn look_with(bpffs: &Path, sources: &Sources) -> anyhow::Result<Self> {
         Ok(Self {
             host: LinuxHost::open(None)?,
             pins: Pins::under(bpffs),
@@ -100,14 +132,14 @@ impl Node {
         Ok(dataplane::settings(&self.pins)?)
     }
 
-    /// Our programs on every device that has some, with its index.
-    pub(super) fn devices(&self) -> anyhow::Result<Vec<(String, u32, Vec<(Program, How)>)>> {
+    /// Every device with programs of ours.
+    pub(super) fn devices(&self) -> anyhow::Result<Vec<Device>> {
         let links = self.host.node().links()?.into_iter();
         let devices = links.map(|(name, link)| {
             let attached = dataplane::attached(&self.pins, &self.host, &name, link.index);
-            (name, link.index, attached)
+            Device { name, index: link.index, attached }
         });
-        Ok(devices.filter(|(_, _, attached)| !attached.is_empty()).collect())
+        Ok(devices.filter(|device| !device.attached.is_empty()).collect())
     }
 
     /// Why a pod's packets take the bridge path, if they do.

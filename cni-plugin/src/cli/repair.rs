@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{
     Judged, Report, SCHEMA_VERSION,
-    node::{Node, Sources, name},
+    node::{Node, name},
     paint,
 };
 use crate::{
@@ -14,8 +14,8 @@ use crate::{
     verbs::{Attached, Difference, VerbError},
 };
 
-pub(super) fn repair(bpffs: &Path, sources: &Sources) -> anyhow::Result<Judged> {
-    let node = Node::look(bpffs, sources)?;
+pub(super) fn repair(bpffs: &Path) -> anyhow::Result<Judged> {
+    let node = Node::look(bpffs)?;
     let (mut table, mut pods, mut healthy) = (String::new(), Vec::new(), true);
     for record in node.records()? {
         let outcome = Attached::open(record).and_then(|mut attached| attached.repair());
@@ -26,7 +26,10 @@ pub(super) fn repair(bpffs: &Path, sources: &Sources) -> anyhow::Result<Judged> 
     if table.is_empty() {
         table.push_str("nothing to repair\n");
     }
-    Ok(Judged { report: Report { json: json!({ "schemaVersion": SCHEMA_VERSION, "pods": pods }), table }, healthy })
+    Ok(Judged {
+        report: Report { json: json!({ "schemaVersion": SCHEMA_VERSION, "pods": pods }), table },
+        healthy,
+    })
 }
 
 type Outcome = Result<(Vec<Difference>, Vec<Difference>), VerbError>;

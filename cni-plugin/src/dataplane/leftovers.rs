@@ -1,6 +1,9 @@
 //! Pins that nothing needs any more.
 
-use std::{fs, path::{Path, PathBuf}};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use super::{error::DataplaneError, pins::Pins};
 use crate::host::LinuxHost;

@@ -63,6 +63,11 @@ pub fn attached(pins: &Pins, host: &LinuxHost, name: &str, index: u32) -> Vec<(P
     attach::attached(pins, host, Device { name, index })
 }
 
+/// Names of others' programs on a device, with their hooks.
+pub fn foreign(pins: &Pins, host: &LinuxHost, name: &str, index: u32) -> Vec<String> {
+    attach::foreign(pins, host, Device { name, index })
+}
+
 /// Counters of this node; `None` if nothing is loaded.
 pub fn counters(pins: &Pins) -> Result<Option<Counters>, DataplaneError> {
     if pins.exist() { maps::counters(pins).map(Some) } else { Ok(None) }

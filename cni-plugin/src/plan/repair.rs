@@ -35,9 +35,9 @@ pub fn repair(
 /// A veth is not made anew, that would take a new pod; what else its step does can be.
 fn again(step: Step) -> Vec<Step> {
     let Step::CreateVeth { host, pod, mtu, bridge, .. } = step else { return vec![step] };
-    let mtus = [(Side::Node, &host), (Side::Pod, &pod)].into_iter().filter_map(|(side, link)| {
-        Some(Step::SetMtu { side, link: link.clone(), mtu: mtu? })
-    });
+    let mtus = [(Side::Node, &host), (Side::Pod, &pod)]
+        .into_iter()
+        .filter_map(|(side, link)| Some(Step::SetMtu { side, link: link.clone(), mtu: mtu? }));
     let mut steps: Vec<Step> = mtus.collect();
     steps.push(Step::JoinBridge { link: host.clone(), bridge });
     steps.push(Step::SetUp { side: Side::Node, link: host, up: true });
@@ -50,9 +50,7 @@ fn stands_with(step: &Step, record: &Record) -> Option<Expectation> {
         Step::CreateBridge { .. } | Step::PinMac { .. } | Step::FilterVlans { .. } => {
             Some(Expectation::Up(Side::Node, record.bridge.clone()))
         }
-        Step::SetSysctl { side: Side::Node, .. } => {
-            Some(Expectation::Up(Side::Node, record.bridge.clone()))
-        }
+        Step::SetSysctl { side: Side::Node, .. } => Some(Expectation::Up(Side::Node, record.bridge.clone())),
         Step::AddVlan { .. } | Step::RemoveVlan { .. } => {
             Some(Expectation::Port(record.veth.clone(), record.bridge.clone()))
         }

@@ -66,11 +66,7 @@ impl fmt::Display for Leftover {
 ///
 /// # Errors
 /// If something cannot be looked at.
-pub fn leftovers(
-    host: &LinuxHost,
-    configured: &[Network],
-    bpffs: &Path,
-) -> Result<Vec<Leftover>, VerbError> {
+pub fn leftovers(host: &LinuxHost, configured: &[Network], bpffs: &Path) -> Result<Vec<Leftover>, VerbError> {
     let records = Records::at(STATE_DIR);
     // Before the records: an ADD writes its record first, so none of what it makes is found without.
     let links = host.node().links()?;
@@ -126,7 +122,9 @@ impl Leftover {
                 Ok(HostLocal::unconfigured(network, data_dir)?.release(owner, &[*ip])?)
             }
             Self::Rules(network) => del::last_one_out(&del::Shared::by_name(network), &records, host),
-            Self::Pin(path) => Ok(dataplane::remove_pin(&Pins::under(bpffs), path).map_err(VerbError::TearDown)?),
+            Self::Pin(path) => {
+                Ok(dataplane::remove_pin(&Pins::under(bpffs), path).map_err(VerbError::TearDown)?)
+            }
         }
     }
 }

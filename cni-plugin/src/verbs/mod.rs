@@ -6,8 +6,8 @@ mod del;
 mod earlier;
 mod error;
 mod gc;
-mod leftovers;
 mod lease;
+mod leftovers;
 mod repair;
 mod status;
 

@@ -86,12 +86,10 @@ impl Finding {
 }
 
 /// Runs checks, and finds out what each of them found.
-pub(in crate::cli) fn examine(
-    checks: impl Iterator<Item = &'static Check>,
-    node: &Node,
-) -> Vec<Finding> {
+pub(in crate::cli) fn examine(checks: impl Iterator<Item = &'static Check>, node: &Node) -> Vec<Finding> {
     let run = |check: &'static Check| {
-        let verdicts = (check.examine)(node).unwrap_or_else(|error| vec![Verdict::Unknown(format!("{error:#}"))]);
+        let verdicts =
+            (check.examine)(node).unwrap_or_else(|error| vec![Verdict::Unknown(format!("{error:#}"))]);
         verdicts.into_iter().map(move |verdict| Finding { check, verdict })
     };
     checks.flat_map(run).collect()

@@ -47,7 +47,8 @@ fn order(node: &Node) -> anyhow::Result<Vec<Verdict>> {
 fn nothing_of_ours(node: &Node, confs: &[Conf]) -> anyhow::Result<Verdict> {
     let directory = node.sources.conf_dir.display();
     if node.records().is_ok_and(|records| !records.is_empty()) {
-        let what = format!("nothing in {directory} names {TYPE}; this node's pods were wired by another file");
+        let what =
+            format!("nothing in {directory} names {TYPE}; this node's pods were wired by another file");
         return Ok(Verdict::Note(what));
     }
     let names: Vec<String> = confs.iter().map(Conf::name).collect();
@@ -78,7 +79,7 @@ fn validity(node: &Node) -> anyhow::Result<Vec<Verdict>> {
 fn binary(node: &Node) -> anyhow::Result<Vec<Verdict>> {
     let path = node.sources.bin_dir.join(TYPE);
     let own_path = env::current_exe()?;
-    let fix = format!("install -D -m 755 {} {}", own_path.display(), path.display());
+    let fix = format!("{} install --bin-dir {}", own(), node.sources.bin_dir.display());
     let metadata = match fs::metadata(&path) {
         Err(error) => {
             let what = format!("the runtime finds no plugin at {}: {error}", path.display());

@@ -19,7 +19,8 @@ const OLDEST: (u32, u32) = (5, 10);
 fn version(_: &Node) -> anyhow::Result<Vec<Verdict>> {
     let name = uname()?;
     let release = name.release().to_string_lossy();
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|text| text.parse::<u32>().unwrap_or(0));
+    let mut numbers =
+        release.split(|c: char| !c.is_ascii_digit()).map(|text| text.parse::<u32>().unwrap_or(0));
     let found = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
     if found >= OLDEST {
         return Ok(Verdict::fine(format!("Linux {release}")));

@@ -34,7 +34,7 @@ pub(super) static CHECKS: &[&[Check]] = &[
 
 /// Runs all checks, and writes what they found and were based on to `bundle`.
 pub(super) fn doctor(bpffs: &Path, sources: &Sources, bundle: Option<&Path>) -> anyhow::Result<Judged> {
-    let node = Node::look(bpffs, sources);
+    let node = Node::look_with(bpffs, sources)?;
     let findings = examine(CHECKS.iter().copied().flatten(), &node);
     let judged = report(&findings);
     if let Some(path) = bundle {

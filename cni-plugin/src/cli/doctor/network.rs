@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use super::check::{Check, Verdict};
 use crate::{
-    cli::node::{Node, own},
+    cli::node::{Device, Node, own},
+    config::Network,
     dataplane,
     host::iptables,
     plan::{Expectation, Side},
@@ -85,17 +86,12 @@ fn masquerade(node: &Node) -> anyhow::Result<Vec<Verdict>> {
     if !wrong.is_empty() {
         return Ok(wrong);
     }
-    let masqueraded = node.records()?.iter().filter(|record| record.conf["ipMasq"] == true || podcidr(record));
-    let networks: BTreeSet<&str> = masqueraded.map(|record| record.network.as_str()).collect();
+    let confs = node.records()?.iter().filter_map(|record| Network::read(record.conf.clone()).ok());
+    let networks: BTreeSet<String> = confs.filter(|conf| conf.ip_masq).map(|conf| conf.name).collect();
     if networks.is_empty() {
         return Ok(Verdict::note("no network of this node's pods asks for it"));
     }
     Ok(Verdict::fine(format!("rules of network {} are in place", Vec::from_iter(networks).join(", "))))
-}
-
-/// `podCIDR` means masquerade unless it is refused.
-fn podcidr(record: &crate::state::Record) -> bool {
-    record.conf["ipMasq"].is_null() && record.conf.get("podCIDR").is_some()
 }
 
 fn forwarding(node: &Node) -> anyhow::Result<Vec<Verdict>> {
@@ -163,7 +159,7 @@ fn forward_policy(node: &Node) -> anyhow::Result<Vec<Verdict>> {
 /// They stay where they are; but one that ends the walk through the programs before ours keeps flows slow.
 fn foreign_programs(node: &Node) -> anyhow::Result<Vec<Verdict>> {
     let mut notes = Vec::new();
-    for (name, index, _) in node.devices()? {
+    for Device { name, index, .. } in node.devices()? {
         let foreign = dataplane::foreign(&node.pins, &node.host, &name, index);
         if !foreign.is_empty() {
             notes.push(Verdict::Note(format!("{name} has programs of others, too: {}", foreign.join(", "))));

@@ -70,7 +70,7 @@ fn is_of_pod(difference: &Difference, bridges: &BTreeSet<&str>) -> bool {
 
 /// A veth that is gone comes back with a new pod only.
 fn is_final(difference: &Difference, pod: &Record) -> bool {
-    let (Difference::Kernel(Expectation::Up(side, link), found)) = difference else { return false };
+    let Difference::Kernel(Expectation::Up(side, link), found) = difference else { return false };
     let is_veth = (*side, link) == (Side::Node, &pod.veth) || (*side, link) == (Side::Pod, &pod.ifname);
     is_veth && found == "no such link"
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::check::{Check, Verdict};
 use crate::{
     cli::node::{Node, name, own},
-    dataplane::{self, Attached, Missing},
+    dataplane::{self, Missing},
     verbs::Difference,
 };
 
@@ -56,13 +56,10 @@ fn attached(node: &Node) -> anyhow::Result<Vec<Verdict>> {
     }
     let pods = node.records()?;
     let mut told: BTreeMap<String, usize> = BTreeMap::new();
-    for (device, _, programs) in &devices {
-        let how = match programs.first() {
-            Some((_, Attached::Tcx)) => "tcx",
-            _ => "clsact",
-        };
-        let is_pod = pods.iter().any(|pod| pod.veth == *device);
-        let what = if is_pod { format!("pods' veths ({how})") } else { format!("{device} ({how})") };
+    for device in &devices {
+        let (name, how) = (&device.name, device.how());
+        let is_pod = pods.iter().any(|pod| pod.veth == *name);
+        let what = if is_pod { format!("pods' veths ({how})") } else { format!("{name} ({how})") };
         *told.entry(what).or_default() += 1;
     }
     let told = told.into_iter().map(|(what, count)| match what.strip_prefix("pods' veths") {

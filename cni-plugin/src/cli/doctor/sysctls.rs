@@ -5,13 +5,7 @@ use std::fs;
 use ebpf_bridge_common::wire::CONFIG_TCP;
 
 use super::check::{Check, Verdict};
-use crate::{
-    cli::node::Node,
-    dataplane::Missing,
-    host::sysctl,
-    plan::Sysctl,
-    verbs::Difference,
-};
+use crate::{cli::node::Node, dataplane::Missing, host::sysctl, plan::Sysctl, verbs::Difference};
 
 pub(super) const CHECKS: &[Check] = &[
     Check { area: "conntrack", name: "be_liberal", examine: liberal },
@@ -45,12 +39,13 @@ fn liberal(node: &Node) -> anyhow::Result<Vec<Verdict>> {
 
 /// The last data of a flow that conntrack sees may be acknowledged by a packet that it does not see.
 fn timeouts(node: &Node) -> anyhow::Result<Vec<Verdict>> {
-    let seconds = |key| -> anyhow::Result<Option<u64>> {
-        Ok(sysctl::read(&key)?.and_then(|text| text.parse().ok()))
-    };
+    let seconds =
+        |key| -> anyhow::Result<Option<u64>> { Ok(sysctl::read(&key)?.and_then(|text| text.parse().ok())) };
     let unacknowledged = seconds(Sysctl::ConntrackUnacknowledged)?;
     let established = seconds(Sysctl::ConntrackEstablished)?;
-    let (Some(unacknowledged), Some(established)) = (unacknowledged, established) else { return Ok(Vec::new()) };
+    let (Some(unacknowledged), Some(established)) = (unacknowledged, established) else {
+        return Ok(Vec::new());
+    };
     let is_used = node.settings()?.is_some_and(|settings| settings.flags & CONFIG_TCP != 0);
     if unacknowledged >= established || !is_used {
         return Ok(Vec::new());
