@@ -7,14 +7,15 @@ mod list;
 mod netconf;
 mod network;
 mod pod_cidr;
+mod schema;
 #[cfg(test)]
 mod tests;
 mod vlan;
 
 pub use ebpf::{Attach, EbpfConfig, Mode};
 pub use list::{List, ListError, TYPE};
-pub(crate) use netconf::NetConf;
-pub use netconf::{AttachmentRef, ConfigError};
+pub use netconf::{AttachmentRef, ConfigError, NetConf};
 pub use network::{Gateway, Ipam, LogConfig, MasqueradeBackend, Network};
 pub use pod_cidr::NodeRoute;
+pub use schema::schema;
 pub use vlan::Vlans;

@@ -4,11 +4,12 @@ use super::*;
 use crate::cni::request::Environment;
 
 /// The configuration with these keys beside the required ones.
-fn validated(keys: Value) -> Result<Network, String> {
+pub(super) fn validated(keys: Value) -> Result<Network, String> {
     let mut conf = json!({"cniVersion": "1.0.0", "name": "n1", "type": "ebpf-bridge"});
     conf.as_object_mut().unwrap().extend(keys.as_object().unwrap().clone());
     let environment = Environment::read(|name| (name == "CNI_COMMAND").then(|| "STATUS".into())).unwrap();
     let keys = NetConf::parse(&conf).map_err(|error| error.to_string())?;
+    LogConfig::validate(&keys).map_err(|error| error.to_string())?;
     Network::validate(keys, conf, &environment).map_err(|error| error.to_string())
 }
 
@@ -81,6 +82,13 @@ fn what_is_wrong_is_named() {
         (json!({"mtu": 67}), ["mtu", "68"]),
         (json!({"mtu": "1500"}), ["mtu", "1500"]),
         (json!({"bridge": "a/b"}), ["bridge", "a/b"]),
+        (json!({"bridge": "br%d"}), ["bridge", "br%d"]),
+        (json!({"bridge": "all"}), ["bridge", "all"]),
+        (json!({"ebpf": {"uplinks": ["default"]}}), ["ebpf.uplinks", "default"]),
+        (json!({"ipam": 5}), ["ipam", "5"]),
+        (json!({"ipam": {"type": 5}}), ["ipam.type", "5"]),
+        (json!({"runtimeConfig": {"ips": ["10.1.0.5/x"]}}), ["runtimeConfig.ips", "10.1.0.5/x"]),
+        (json!({"runtimeConfig": {"mac": "+2:+0:+0:+0:+0:+1"}}), ["runtimeConfig.mac", "+2"]),
         (json!({"runtimeConfig": {"mac": "01:00:00:00:00:01"}}), ["runtimeConfig.mac", "unicast"]),
     ] {
         let message = validated(keys.clone()).expect_err(&keys.to_string());

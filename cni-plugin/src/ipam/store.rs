@@ -82,9 +82,10 @@ impl Store {
         for ip in names(&self.dir)? {
             let path = self.dir.join(ip.to_string());
             // One that is gone by now is none.
-            let Ok(content) = fs::read_to_string(&path) else { continue };
+            let Ok(content) = fs::read(&path) else { continue };
             let Ok(time) = fs::metadata(&path).and_then(|metadata| metadata.modified()) else { continue };
-            found.extend(Owner::from_lease(&content).map(|owner| (ip, owner, time)));
+            found
+                .extend(Owner::from_lease(&String::from_utf8_lossy(&content)).map(|owner| (ip, owner, time)));
         }
         Ok(found)
     }
