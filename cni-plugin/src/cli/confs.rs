@@ -20,6 +20,11 @@ impl Conf {
     pub(super) fn is_ours(&self) -> bool {
         self.list.as_ref().is_ok_and(|list| !list.ours().is_empty())
     }
+
+    /// Its name in the directory.
+    pub(super) fn name(&self) -> String {
+        self.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+    }
 }
 
 /// All files that runtimes take for configurations (libcni, `ConfFiles`), in their order. No directory, none.

@@ -6,6 +6,7 @@ mod attach;
 mod bpffs;
 mod conntrack;
 mod error;
+mod leftovers;
 mod load;
 mod maps;
 mod object;
@@ -21,12 +22,14 @@ use ebpf_bridge_common::wire::{CONFIG_PLAIN, CONFIG_TCP, Config};
 use attach::Device;
 
 pub use attach::Attached;
+pub use bpffs::is_mounted;
 pub use error::DataplaneError;
+pub use leftovers::{leftover_pins, remove_pin};
 pub use load::Program;
 pub use maps::Counters;
 pub use object::{BUILD, OBJECT};
 pub use pins::Pins;
-pub use verify::missing;
+pub use verify::{Missing, missing};
 
 use crate::{config::EbpfConfig, host::LinuxHost};
 
@@ -58,6 +61,11 @@ pub fn leave(host: &LinuxHost, veth: &str) {
 /// Our programs on a device, and how they are attached.
 pub fn attached(pins: &Pins, host: &LinuxHost, name: &str, index: u32) -> Vec<(Program, Attached)> {
     attach::attached(pins, host, Device { name, index })
+}
+
+/// Names of others' programs on a device, with their hooks.
+pub fn foreign(pins: &Pins, host: &LinuxHost, name: &str, index: u32) -> Vec<String> {
+    attach::foreign(pins, host, Device { name, index })
 }
 
 /// Counters of this node; `None` if nothing is loaded.
