@@ -9,6 +9,7 @@ mod change;
 mod check;
 mod cluster;
 mod cni_check;
+mod conf;
 mod conflist;
 mod conformance;
 mod containerd;
@@ -91,6 +92,7 @@ fn main() -> ExitCode {
     programs::register(&mut suite);
     protocol::register(&mut suite);
     containerd::register(&mut suite);
+    conf::register(&mut suite);
     install::register(&mut suite);
     suite.run(&arguments)
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{ConfigError, netconf::NetConf, network::Network};
+use super::{ConfigError, LogConfig, netconf::NetConf, network::Network};
 use crate::cni::request::{Environment, Verb};
 
 /// Our `type`.
@@ -71,9 +71,12 @@ impl List {
             path: Vec::new(),
             trace: None,
         };
-        let networks =
-            self.ours().into_iter().map(|raw| Network::validate(NetConf::parse(&raw)?, raw, &nobody));
-        let networks = networks.collect::<Result<Vec<_>, _>>()?;
+        let network = |raw: Value| {
+            let conf = NetConf::parse(&raw)?;
+            LogConfig::validate(&conf)?;
+            Network::validate(conf, raw, &nobody)
+        };
+        let networks = self.ours().into_iter().map(network).collect::<Result<Vec<_>, _>>()?;
         if networks.is_empty() { Err(ListError::NotOurs) } else { Ok(networks) }
     }
 }
