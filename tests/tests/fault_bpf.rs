@@ -47,15 +47,21 @@ fn calls() -> Vec<Case> {
         of("a kernel without bpf(2)", all(Errno::ENOSYS), false, "not implemented"),
         of("maps that cannot be made", Denial::bpf(MAP_CREATE, Errno::ENOMEM), true, "memory"),
         // aya finds that the kernel has no features, and then that it cannot relocate the programs.
-        of("programs that cannot be loaded", Denial::bpf(PROG_LOAD, Errno::EPERM), true, "cannot load the eBPF"),
+        of(
+            "programs that cannot be loaded",
+            Denial::bpf(PROG_LOAD, Errno::EPERM),
+            true,
+            "cannot load the eBPF",
+        ),
         of("pins that cannot be made", Denial::bpf(OBJ_PIN, Errno::ENOSPC), true, "No space left"),
         of("pins that cannot be opened", Denial::bpf(OBJ_GET, Errno::EACCES), false, "Permission denied"),
     ]
 }
 
 fn file_systems() -> Vec<Case> {
-    let case =
-        |what, make: &'static str, mend: &'static str, word| -> Case { (what, Arc::new((make, mend)), false, word) };
+    let case = |what, make: &'static str, mend: &'static str, word| -> Case {
+        (what, Arc::new((make, mend)), false, word)
+    };
     vec![
         case(
             "a bpffs that is read-only",
