@@ -46,3 +46,4 @@ pub use outside::{Outside, UPLINK};
 pub use place::Place;
 pub use pod::Pod;
 pub use scene::{Scene, Variant, WiredPod};
+pub use seccomp::Denial;

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
+use crate::seccomp::{Denial, MOUNTS};
 use crate::{Outside, Place, Pod, mounts, outside};
 
 /// A node with an uplink `eth0` to an [`Outside`] host that is its default route. It goes with the value.
@@ -25,8 +26,18 @@ impl Node {
     /// A node with no bpffs, on which no process can mount one: mount(2) fails with EPERM, whoever calls.
     pub fn without_bpffs() -> Result<Node> {
         let mut place = Place::with_mounts(|| mounts::prepare(false))?;
-        place.forbid_mounts();
+        place.deny(&MOUNTS);
         Node::build(place)
+    }
+
+    /// Makes these system calls fail in every process started on the node from now on; none ends that.
+    pub fn deny(&mut self, denials: &[Denial]) {
+        self.place.deny(denials);
+    }
+
+    /// Takes capabilities, by their numbers (capabilities(7)), from every process started on the node from now on.
+    pub fn drop_capabilities(&mut self, numbers: &[u32]) {
+        self.place.drop_capabilities(numbers);
     }
 
     fn build(place: Place) -> Result<Node> {

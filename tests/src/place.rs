@@ -11,13 +11,14 @@ use std::sync::Arc;
 use std::thread;
 
 use anyhow::{Context, Result, bail};
+use nix::libc;
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::seccomp;
+use crate::seccomp::{Denial, Filter};
 
 /// A network namespace, and a mount namespace where it has one of its own, held open by descriptors.
 ///
@@ -27,7 +28,8 @@ use crate::seccomp;
 pub struct Place {
     net: Arc<File>,
     mnt: Option<Arc<File>>,
-    mounts_forbidden: bool,
+    denied: Option<Filter>,
+    without: Vec<u32>,
 }
 
 impl Place {
@@ -35,7 +37,7 @@ impl Place {
     pub fn new() -> Result<Place> {
         on_a_thread(|| {
             unshare(CloneFlags::CLONE_NEWNET).context("making a network namespace")?;
-            Ok(Place { net: open_own("net")?, mnt: None, mounts_forbidden: false })
+            Ok(Place { net: open_own("net")?, mnt: None, denied: None, without: Vec::new() })
         })
     }
 
@@ -51,7 +53,12 @@ impl Place {
             unshare(CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS)
                 .context("making a network and a mount namespace")?;
             prepare()?;
-            Ok(Place { net: open_own("net")?, mnt: Some(open_own("mnt")?), mounts_forbidden: false })
+            Ok(Place {
+                net: open_own("net")?,
+                mnt: Some(open_own("mnt")?),
+                denied: None,
+                without: Vec::new(),
+            })
         })
     }
 
@@ -65,9 +72,14 @@ impl Place {
         Ok(Place { net, ..self.clone() })
     }
 
-    /// Makes every process started here fail in mount(2) and its newer relatives with EPERM.
-    pub(crate) fn forbid_mounts(&mut self) {
-        self.mounts_forbidden = true;
+    /// Makes these system calls fail in every process started here from now on; none ends that.
+    pub(crate) fn deny(&mut self, denials: &[Denial]) {
+        self.denied = (!denials.is_empty()).then(|| Filter::new(denials));
+    }
+
+    /// Takes these capabilities (capabilities(7), by their numbers) from every process started here from now on.
+    pub(crate) fn drop_capabilities(&mut self, numbers: &[u32]) {
+        self.without = numbers.to_vec();
     }
 
     /// A path that opens the network namespace while this value lives.
@@ -91,7 +103,8 @@ impl Place {
         let place = self.clone();
         let enter = move || {
             place.enter()?;
-            if place.mounts_forbidden { seccomp::forbid_mounts() } else { Ok(()) }
+            place.without.iter().try_for_each(|&number| drop_capability(number))?;
+            place.denied.as_ref().map_or(Ok(()), Filter::install)
         };
         // SAFETY: between fork and exec the closure makes system calls only; it neither allocates nor locks.
         unsafe { command.pre_exec(enter) };
@@ -152,6 +165,13 @@ impl Place {
         }
         Ok(())
     }
+}
+
+/// What root gains by exec(2) is limited by the bounding set (capabilities(7)).
+fn drop_capability(number: u32) -> io::Result<()> {
+    // SAFETY: a system call without pointers.
+    let result = unsafe { libc::prctl(libc::PR_CAPBSET_DROP, number as libc::c_ulong, 0, 0, 0) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 fn on_a_thread<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {

@@ -220,7 +220,7 @@ fn directories(node: &Node, below: &str) -> Result<Vec<String>> {
 
 /// The plugin under test as another build would be: the identity of its object, which is in the name of the
 /// programs' directory, differs.
-fn other_build() -> Result<TempPath> {
+pub(crate) fn other_build() -> Result<TempPath> {
     const MARK: &[u8] = b"programs-";
     let mut binary = fs::read(plugin::path()?)?;
     let hex = |bytes: &[u8]| bytes.len() == 16 && bytes.iter().all(u8::is_ascii_hexdigit);

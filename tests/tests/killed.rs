@@ -1,5 +1,7 @@
 //! A plugin that is killed in the middle (row L8), and what crashes and reboots leave (rows L5, L6, L10).
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+
 use anyhow::{Context, Result, ensure};
 use ebpf_bridge_lab::libcni::{Conflist, Container, End, Runtime, exec, exec_killed};
 use ebpf_bridge_lab::observe::link;
@@ -9,7 +11,7 @@ use serde_json::{Value, json};
 use crate::check::{equal, eventually, refused};
 use crate::suite::Suite;
 
-/// How many points of an execution are tried, evenly spread; an ADD has some thousand.
+/// How many points of an execution are tried; an ADD has some thousand. `EBPF_BRIDGE_POINTS` asks for another number.
 const POINTS: usize = 30;
 
 pub(crate) fn register(suite: &mut Suite) {
@@ -32,15 +34,15 @@ pub(crate) fn register(suite: &mut Suite) {
     suite.test("gc: a link that no record speaks of goes", gc_orphan);
 }
 
-fn request(changes: &Value) -> String {
+pub(crate) fn request(changes: &Value) -> String {
     let base = config::with(config::bridge("auto"), &json!({"cniVersion": "1.1.0", "name": "n1"}));
     config::with(base, changes).to_string()
 }
 
-const ENV: [(&str, &str); 3] =
+pub(crate) const ENV: [(&str, &str); 3] =
     [("CNI_CONTAINERID", "pod1"), ("CNI_NETNS", "/run/netns/pod1"), ("CNI_IFNAME", "eth0")];
 
-fn call(node: &Node, verb: &str, stdin: &str) -> Result<()> {
+pub(crate) fn call(node: &Node, verb: &str, stdin: &str) -> Result<()> {
     exec(node, plugin::NAME, verb, &ENV, stdin).map(drop)
 }
 
@@ -65,13 +67,22 @@ fn by_gc(node: &Node) -> Result<()> {
     exec(node, plugin::NAME, "GC", &[], &request(&json!({"cni.dev/valid-attachments": []}))).map(drop)
 }
 
-/// Points spread evenly over an execution, beginning anywhere in the first interval.
-fn points(stops: usize) -> impl Iterator<Item = usize> {
-    let offset = std::process::id() as usize % (stops / POINTS).max(1);
-    (0..POINTS).map(move |point| 1 + offset + point * stops / POINTS).filter(move |&point| point <= stops)
+/// One point in each of as many intervals as points are wanted, where the seed wills: `EBPF_BRIDGE_SEED`, or else that
+/// of this process.
+pub(crate) fn points(stops: usize, usual: usize) -> impl Iterator<Item = usize> {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<usize>().ok());
+    let count = number("EBPF_BRIDGE_POINTS").unwrap_or(usual).clamp(1, stops.max(1));
+    let seed = number("EBPF_BRIDGE_SEED").unwrap_or(std::process::id() as usize);
+    println!("{count} of {stops} stops, EBPF_BRIDGE_SEED={seed}");
+    (0..count).map(move |index| {
+        let (first, end) = (index * stops / count, (index + 1) * stops / count);
+        let mut hasher = DefaultHasher::new();
+        (seed, index).hash(&mut hasher);
+        1 + first + hasher.finish() as usize % (end - first)
+    })
 }
 
-fn stops(node: &Node, verb: &str) -> Result<usize> {
+pub(crate) fn stops(node: &Node, verb: &str) -> Result<usize> {
     match exec_killed(node, plugin::NAME, verb, &ENV, &request(&json!({})), usize::MAX)? {
         End::Exited(stops) => Ok(stops),
         End::Killed => unreachable!("there is no such stop"),
@@ -90,7 +101,7 @@ fn add_killed(clear: fn(&Node) -> Result<()>) -> Result<()> {
     let stops = stops(&node, "ADD")?;
     by_del(&node)?;
     ensure!(stops > 200, "an ADD of {stops} stops?");
-    for point in points(stops) {
+    for point in points(stops, POINTS) {
         exec_killed(&node, plugin::NAME, "ADD", &ENV, &request(&json!({})), point)?;
         clear(&node).with_context(|| format!("killed at stop {point}"))?;
         same(&node, &before, point)?;
@@ -105,7 +116,7 @@ fn del_killed(clear: fn(&Node) -> Result<()>) -> Result<()> {
     let add = || call(&node, "ADD", &request(&json!({})));
     add()?;
     let stops = stops(&node, "DEL")?;
-    for point in points(stops) {
+    for point in points(stops, POINTS) {
         add()?;
         exec_killed(&node, plugin::NAME, "DEL", &ENV, &request(&json!({})), point)?;
         clear(&node).with_context(|| format!("killed at stop {point}"))?;
@@ -120,7 +131,7 @@ fn other_pod() -> Result<()> {
     let _pod = scene.node.pod("pod1")?;
     let stops = stops(&scene.node, "ADD")?;
     by_del(&scene.node)?;
-    for point in points(stops) {
+    for point in points(stops, POINTS) {
         exec_killed(&scene.node, plugin::NAME, "ADD", &ENV, &request(&json!({})), point)?;
         by_del(&scene.node).with_context(|| format!("killed at stop {point}"))?;
         let other = &scene.pods[0];
@@ -212,7 +223,7 @@ fn unknown_owner() -> Result<()> {
     equal("the lease", scene.node.read("/var/lib/cni/networks/n1/10.1.0.2")?, "stranger\r\neth0".to_owned())
 }
 
-fn gc(node: &Node, valid: &Value) -> Result<()> {
+pub(crate) fn gc(node: &Node, valid: &Value) -> Result<()> {
     let changes = json!({"cni.dev/valid-attachments": valid});
     exec(node, plugin::NAME, "GC", &[], &request(&changes)).map(drop)
 }

@@ -91,6 +91,10 @@ fn look(workspace: &Workspace, name: &str, seconds: u32) -> Result<()> {
     if passes(&mut cargo)? {
         return Ok(());
     }
+    if fs::read_dir(&found).is_ok_and(|mut inputs| inputs.next().is_none()) {
+        let sentence = format!("{name} cannot be built or run, see above");
+        return Err(Fault::new(sentence, process::line(&cargo)).into());
+    }
     let sentence =
         format!("{name}: an input is handled wrongly, see above; it is kept in {}", found.display());
     let mend = format!("copy it to {} and mend what it shows", kept(workspace, name).display());

@@ -2,6 +2,7 @@
 //! for every change.
 
 mod everything;
+mod faults;
 mod kernels;
 mod needs;
 mod tally;
@@ -26,6 +27,8 @@ pub(crate) struct Options {
 /// Suites that run only when asked for by name.
 #[derive(Subcommand)]
 enum Suite {
+    /// Make disks, eBPF and the node fail, and kill the plugin, at many points
+    Faults(faults::Options),
     /// Boot Debian's kernels in qemu and run the core of the lab in each
     Kernels(kernels::Options),
 }
@@ -34,6 +37,7 @@ enum Suite {
 pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<ExitCode> {
     match &options.suite {
         None => everything::run(workspace, options.filter.as_deref()),
+        Some(Suite::Faults(options)) => faults::run(workspace, options),
         Some(Suite::Kernels(options)) => kernels::run(workspace, options),
     }
 }

@@ -320,8 +320,8 @@ fn ipam(conf: &NetConf) -> Result<Ipam, ConfigError> {
         "host-local" => {
             Ok(Ipam::HostLocal(HostLocalConfig::parse(ipam, conf.runtime_config.ip_ranges.as_ref())?))
         }
-        // The name becomes a file name under CNI_PATH.
-        plugin if is_name(plugin) => Ok(Ipam::Exec { plugin: plugin.to_owned() }),
+        // The name becomes a file name under CNI_PATH (NAME_MAX of linux/limits.h).
+        plugin if is_name(plugin) && plugin.len() <= 255 => Ok(Ipam::Exec { plugin: plugin.to_owned() }),
         other => {
             Err(ConfigError::value("ipam.type", format!("{other:?}"), "the file name of an IPAM plugin"))
         }

@@ -87,6 +87,7 @@ fn what_is_wrong_is_named() {
         (json!({"ebpf": {"uplinks": ["default"]}}), ["ebpf.uplinks", "default"]),
         (json!({"ipam": 5}), ["ipam", "5"]),
         (json!({"ipam": {"type": 5}}), ["ipam.type", "5"]),
+        (json!({"ipam": {"type": "x".repeat(256)}}), ["ipam.type", "xxx"]),
         (json!({"runtimeConfig": {"ips": ["10.1.0.5/x"]}}), ["runtimeConfig.ips", "10.1.0.5/x"]),
         (json!({"runtimeConfig": {"mac": "+2:+0:+0:+0:+0:+1"}}), ["runtimeConfig.mac", "+2"]),
         (json!({"runtimeConfig": {"mac": "01:00:00:00:00:01"}}), ["runtimeConfig.mac", "unicast"]),

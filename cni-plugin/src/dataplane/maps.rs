@@ -7,7 +7,10 @@ use ebpf_bridge_common::{
     wire::Config,
 };
 
-use super::{error::DataplaneError, pins::Pins};
+use super::{
+    error::{Cause, DataplaneError},
+    pins::Pins,
+};
 
 pub(super) const FLOWS4: &str = "FLOWS4";
 pub(super) const FLOWS6: &str = "FLOWS6";
@@ -26,8 +29,8 @@ pub struct Counters {
     pub egress: Vec<(Egress, u64)>,
 }
 
-fn failed(name: &'static str, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> DataplaneError {
-    DataplaneError::Map { name, source: source.into() }
+fn failed(name: &'static str, cause: impl Into<Cause>) -> DataplaneError {
+    DataplaneError::Map { name, cause: cause.into() }
 }
 
 fn open(pins: &Pins, name: &'static str) -> Result<MapData, DataplaneError> {

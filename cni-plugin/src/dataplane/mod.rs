@@ -23,7 +23,7 @@ use attach::Device;
 
 pub use attach::Attached;
 pub use bpffs::is_mounted;
-pub use error::DataplaneError;
+pub use error::{Cause, DataplaneError};
 pub use leftovers::{leftover_pins, remove_pin};
 pub use load::Program;
 pub use maps::Counters;
@@ -33,6 +33,9 @@ pub use verify::{Missing, missing};
 
 use crate::{config::EbpfConfig, host::LinuxHost};
 
+/// How often another build may replace our programs while one ADD attaches them; during an upgrade two take turns.
+const REPLACED: u32 = 10;
+
 /// Accelerates a pod: loads what is not loaded, attaches to the uplinks what is not attached, and attaches to
 /// the pod's host veth.
 ///
@@ -41,11 +44,22 @@ use crate::{config::EbpfConfig, host::LinuxHost};
 pub fn accelerate(config: &EbpfConfig, host: &LinuxHost, veth: &str) -> Result<(), DataplaneError> {
     bpffs::ensure_mounted(&config.bpffs)?;
     let pins = Pins::under(&config.bpffs);
-    load::ensure_loaded(&pins, host, config.max_flows)?;
-    configure(&pins, config)?;
-    uplinks::attach(&pins, config.uplinks.as_deref(), host)?;
+    for _ in 0..REPLACED {
+        load::ensure_loaded(&pins, host, config.max_flows)?;
+        match attach(&pins, config, host, veth) {
+            Err(error) if !pins.are_ours() => log::info!("once more, another build came by: {error}"),
+            outcome => return outcome,
+        }
+    }
+    attach(&pins, config, host, veth)
+}
+
+/// Attaches what is loaded.
+fn attach(pins: &Pins, config: &EbpfConfig, host: &LinuxHost, veth: &str) -> Result<(), DataplaneError> {
+    configure(pins, config)?;
+    uplinks::attach(pins, config.uplinks.as_deref(), host)?;
     let index = host.node().need(veth)?.index;
-    attach::pod(&pins, host, Device { name: veth, index }, config.attach)
+    attach::pod(pins, host, Device { name: veth, index }, config.attach)
 }
 
 /// Takes our filters off a veth again, after an attach that failed half-way.

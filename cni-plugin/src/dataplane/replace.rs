@@ -14,7 +14,7 @@ use aya::programs::{
 
 use super::{
     attach::{Device, place},
-    error::DataplaneError,
+    error::{Cause, DataplaneError},
     load::Program,
     pins::Pins,
     uplinks::CLSACT,
@@ -86,7 +86,7 @@ fn keep(path: &Path, kept: &Path) -> Result<(), DataplaneError> {
 }
 
 fn update(pins: &Pins, program: Program, path: &PathBuf) -> Result<(), DataplaneError> {
-    let failed = |error: Box<dyn std::error::Error + Send + Sync>| DataplaneError::pin("update", path, error);
+    let failed = |error: Cause| DataplaneError::pin("update", path, error);
     let link: FdLink = PinnedLink::from_pin(path).map_err(|error| failed(error.into()))?.into();
     let link = SchedClassifierLink::try_from(link).map_err(|error| failed(error.into()))?;
     let mut loaded = SchedClassifier::from_pin(program.pin(pins)).map_err(|error| failed(error.into()))?;

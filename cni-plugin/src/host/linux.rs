@@ -5,12 +5,13 @@ mod port;
 use std::{io, net::IpAddr, rc::Rc};
 
 use ipnetwork::IpNetwork;
+use nix::errno::Errno;
 use rtnetlink::LinkUnspec;
 use tokio::runtime::{Builder, Runtime};
 
 use super::{
     Host, HostError, Netns, carrier, dad, iptables,
-    netlink::{Link, Netlink, Veth},
+    netlink::{Link, MAX_PORTS, Netlink, Veth},
     nft, sysctl,
 };
 use crate::{
@@ -40,7 +41,9 @@ impl LinuxHost {
         let pod = match netns {
             None => None,
             Some(netns) => {
-                let netlink = netns.enter(|| Netlink::connect(runtime)).map_err(failed)?;
+                let netlink = netns.enter(|| Netlink::connect(runtime));
+                let netlink = netlink
+                    .map_err(|error| HostError::new("open", "netlink in the pod's namespace", error))?;
                 Some(Pod { netns, netlink })
             }
         };
@@ -133,9 +136,16 @@ impl LinuxHost {
     fn create_veth(&self, step: &Step) -> Result<Option<Step>, HostError> {
         let Step::CreateVeth { host, pod, mac, mtu, bridge } = step else { return Ok(None) };
         use std::os::fd::AsRawFd;
-        let bridge = self.node.need(bridge)?.index;
+        let index = self.node.need(bridge)?.index;
         let netns = self.pod()?.netns.as_fd().as_raw_fd();
-        self.node.create_veth(&Veth { host, pod, netns, mac: *mac, mtu: *mtu, bridge })?;
+        let veth = Veth { host, pod, netns, mac: *mac, mtu: *mtu, bridge: index };
+        self.node.create_veth(&veth).map_err(|error| match error.errno() {
+            Some(Errno::EXFULL) => {
+                let object = format!("bridge {bridge}, which has the {MAX_PORTS} ports a bridge can have");
+                HostError::new("add a port to", object, error.source)
+            }
+            _ => error,
+        })?;
         Ok(Some(Step::DeleteLink { name: host.clone() }))
     }
 

@@ -62,8 +62,8 @@ impl Netns {
 
     /// Runs `work` on this thread inside the namespace and comes back, also if it panics.
     pub fn enter<T>(&self, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
-        let back = Back { own: &self.own };
         setns(self.file.as_fd(), CloneFlags::CLONE_NEWNET)?;
+        let back = Back { own: &self.own };
         let result = work();
         drop(back);
         result

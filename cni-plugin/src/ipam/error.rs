@@ -19,7 +19,7 @@ pub enum IpamError {
         name: String,
     },
     /// The resolver configuration cannot be read.
-    #[error("cannot read {path:?}, which ipam.resolvConf names")]
+    #[error("cannot read {path:?}, which ipam.resolvConf names: {source}")]
     ResolvConf {
         /// The file.
         path: PathBuf,

@@ -32,7 +32,7 @@ const LAST_PREFIX: &str = "last_reserved_ip.";
 
 /// A file operation on the lease directory failed.
 #[derive(Debug, Error)]
-#[error("cannot {operation} {path:?}")]
+#[error("cannot {operation} {path:?}: {source}")]
 pub struct StoreError {
     /// What was tried.
     pub operation: &'static str,
@@ -131,7 +131,7 @@ impl Locked {
         for ip in names(&self.dir)? {
             match self.owner_of(ip) {
                 Ok(owner) => leases.extend(owner.map(|owner| (ip, owner))),
-                Err(error) => log::warn!("{error}: {}", error.source),
+                Err(error) => log::warn!("{error}"),
             }
         }
         Ok(leases)
@@ -148,9 +148,10 @@ impl Locked {
         // A draft left by a killed process is a file of its own: never truncate it, it may have its name
         // already.
         remove_file(&draft)?;
-        write(&draft, true, &owner.to_lease())?;
-        let named = fs::hard_link(&draft, &path);
+        let written = write(&draft, true, &owner.to_lease());
+        let named = written.map(|()| fs::hard_link(&draft, &path));
         remove_file(&draft)?;
+        let named = named?;
         match named {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),

@@ -68,6 +68,18 @@ impl Records {
 
     /// Writes a record, the first of an ADD before anything is made.
     pub fn write(&self, record: &Record) -> Result<(), StateError> {
+        let written = self.try_write(record);
+        if written.is_err()
+            && let Ok(alone) = self.alone()
+            && alone.network_is_empty(&record.network).unwrap_or(false)
+        {
+            // The directories that were made for it.
+            alone.forget_network(&record.network);
+        }
+        written
+    }
+
+    fn try_write(&self, record: &Record) -> Result<(), StateError> {
         let path = self.path(&record.network, &record.attachment());
         let directory = self.directory.join(&record.network);
         let _shared = self.lock(FlockArg::LockShared)?;
@@ -75,12 +87,12 @@ impl Records {
         let text = serde_json::to_vec(record).map_err(|error| StateError::new("encode", &path, error))?;
         // Readers skip names that start with a dot. The process id makes the name ours.
         let temporary = directory.join(format!(".{}", std::process::id()));
-        let failed = |error| StateError::new("write", &path, error);
-        let mut file = OpenOptions::new();
-        let mut file =
-            file.write(true).create(true).truncate(true).mode(0o600).open(&temporary).map_err(failed)?;
-        io::Write::write_all(&mut file, &text).map_err(failed)?;
-        fs::rename(&temporary, &path).map_err(failed)
+        let written = write(&temporary, &text).and_then(|()| fs::rename(&temporary, &path));
+        written.map_err(|error| {
+            // On a full disk it would only take room.
+            let _ = fs::remove_file(&temporary);
+            StateError::new("write", &path, error)
+        })
     }
 
     /// The record of an attachment. One that cannot be understood is as good as none.
@@ -197,6 +209,12 @@ impl Alone<'_> {
 fn parse_file_name(name: &str) -> Option<Attachment> {
     let (container_id, ifname) = name.split_once('@').filter(|(id, _)| is_name(id))?;
     Some(Attachment { container_id: container_id.to_owned(), ifname: ifname.to_owned() })
+}
+
+fn write(path: &Path, text: &[u8]) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    io::Write::write_all(&mut file, text)
 }
 
 fn create_directory(path: &Path) -> Result<(), StateError> {

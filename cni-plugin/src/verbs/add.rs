@@ -133,9 +133,13 @@ fn lease(
 ) -> Result<(Addressing, Dns), VerbError> {
     let before = record.ips();
     let leased = lease::acquire(network, &record.attachment(), &before, records);
-    if let Err(VerbError::Delegate(error)) = &leased
-        && error.left_nothing()
-    {
+    let left_nothing = match &leased {
+        Err(VerbError::Delegate(error)) => error.left_nothing(),
+        // All addresses or none; those of an earlier ADD are still there.
+        Err(VerbError::Ipam(_)) => before.is_empty(),
+        _ => false,
+    };
+    if left_nothing {
         // Nothing to give back: a DEL would only be refused like the ADD was.
         record.lease = LeaseSource::None;
     }

@@ -106,6 +106,12 @@ pub enum VerbError {
         /// Leases in it.
         used: u128,
     },
+    /// STATUS: no port is left.
+    #[error("bridge {bridge} has the {} ports a bridge can have", crate::host::MAX_PORTS)]
+    BridgeFull {
+        /// Its name.
+        bridge: String,
+    },
     /// The records failed.
     #[error(transparent)]
     State(#[from] StateError),

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io::{ErrorKind, Write};
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{self, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
@@ -70,9 +70,14 @@ pub fn exec(node: &Node, kind: &str, verb: &str, env: &[(&str, &str)], stdin: &s
         }
         _ => {}
     }
+    judge(&format!("{verb} by `{kind}`"), output)
+}
+
+/// What an execution that is over has answered.
+pub(super) fn judge(what: &str, output: process::Output) -> Result<Output> {
     let stdout = String::from_utf8(output.stdout).context("the plugin's output is not UTF-8")?;
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-    let said = || format!("{verb} by `{kind}` ({}): stdout {stdout:?}, stderr {stderr:?}", output.status);
+    let said = || format!("{what} ({}): stdout {stdout:?}, stderr {stderr:?}", output.status);
     let mut documents = documents(&stdout).with_context(said)?;
     ensure!(documents.len() <= 1, "{} documents on standard output: {}", documents.len(), said());
     let document = documents.pop();

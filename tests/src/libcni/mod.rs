@@ -4,13 +4,13 @@
 //! configurations).
 
 mod exec;
-mod killed;
+mod interrupted;
 mod list;
 mod result;
 mod runtime;
 
 pub use exec::{Output, PluginError, exec};
-pub use killed::{End, exec_killed};
+pub use interrupted::{End, exec_interrupted, exec_killed};
 pub use list::{Conflist, Container};
 pub use result::{AddResult, Interface, IpConfig, Route};
 pub use runtime::Runtime;

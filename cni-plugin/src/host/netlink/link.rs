@@ -13,6 +13,10 @@ use rtnetlink::{
 
 use super::{HostError, Netlink, failed, is};
 
+/// Ports a bridge can have: `BR_MAX_PORTS` of net/bridge/br_private.h is 1024, and number 0 is given to none
+/// (`find_portno` in net/bridge/br_if.c).
+pub const MAX_PORTS: usize = 1023;
+
 /// What we need to know of a link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {
@@ -146,8 +150,15 @@ impl Netlink {
         match self.run(self.handle.link().del_with_message(message).execute()) {
             Ok(()) => Ok(true),
             Err(error) if is(&error, libc::ENODEV) => Ok(false),
+            // Whoever may not delete is refused before the kernel looks for the link.
+            Err(_) if self.link(name)?.is_none() => Ok(false),
             Err(error) => Err(failed("delete link", name, error)),
         }
+    }
+
+    /// How many ports the bridge with this index has.
+    pub fn ports(&self, bridge: u32) -> Result<usize, HostError> {
+        Ok(self.links()?.iter().filter(|(_, link)| link.controller == Some(bridge)).count())
     }
 
     /// All links with their names.

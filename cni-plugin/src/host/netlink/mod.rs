@@ -18,7 +18,7 @@ use rtnetlink::{
 use tokio::runtime::Runtime;
 
 pub use self::filter::{FilterPlace, Hook};
-pub use self::link::{Link, Veth};
+pub use self::link::{Link, MAX_PORTS, Veth};
 use super::error::HostError;
 
 /// A connection to the namespace the thread was in when it was made.

@@ -46,11 +46,11 @@ impl Drop for Journal {
         }
         for ip in self.fresh.drain(..) {
             if let Err(error) = self.leases.remove(ip) {
-                log::warn!("{ip} stays leased after a failed allocation: {error}: {}", error.source);
+                log::warn!("{ip} stays leased after a failed allocation: {error}");
             }
         }
         if let Err(error) = self.leases.tidy() {
-            log::warn!("after a failed allocation: {error}: {}", error.source);
+            log::warn!("after a failed allocation: {error}");
         }
     }
 }
