@@ -37,6 +37,7 @@ mod protocol;
 mod reach;
 mod reroute;
 mod rules;
+mod runtimes;
 mod services;
 mod suite;
 mod uplink;
@@ -83,6 +84,7 @@ fn main() -> ExitCode {
     programs::register(&mut suite);
     protocol::register(&mut suite);
     containerd::register(&mut suite);
+    runtimes::register(&mut suite);
     conf::register(&mut suite);
     install::register(&mut suite);
     suite.run(&arguments)

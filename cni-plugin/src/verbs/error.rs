@@ -103,6 +103,14 @@ pub enum VerbError {
         /// Leases in it.
         used: u128,
     },
+    /// STATUS: the bridge takes no more ports.
+    #[error("bridge {bridge} has {ports} ports, which is as many as a bridge can have")]
+    BridgeFull {
+        /// The bridge.
+        bridge: String,
+        /// Its ports.
+        ports: usize,
+    },
     /// The records failed.
     #[error(transparent)]
     State(#[from] StateError),

@@ -102,7 +102,7 @@ impl VerbError {
             Self::Differs(_) => Code::CheckFailed,
             Self::Host(_) | Self::Masquerade(_) | Self::Iptables(_) => Code::Kernel,
             Self::Ebpf(_) | Self::TearDown(_) => Code::Ebpf,
-            Self::Full { .. } => Code::NotAvailable,
+            Self::Full { .. } | Self::BridgeFull { .. } => Code::NotAvailable,
             Self::State(_) | Self::Log { .. } | Self::Encode(_) => Code::Io,
             Self::Several(errors) => errors.first().map_or(Code::Io, Self::code),
         }

@@ -150,6 +150,13 @@ impl Netlink {
         }
     }
 
+    /// How many ports a bridge has; none if there is no such link.
+    pub fn ports(&self, bridge: &str) -> Result<usize, HostError> {
+        let Some(bridge) = self.link(bridge)? else { return Ok(0) };
+        let links = self.links()?;
+        Ok(links.iter().filter(|(_, link)| link.controller == Some(bridge.index)).count())
+    }
+
     /// All links with their names.
     pub fn links(&self) -> Result<Vec<(String, Link)>, HostError> {
         let links = self.all(self.handle.link().get().execute());
