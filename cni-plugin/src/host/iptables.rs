@@ -46,8 +46,13 @@ struct Table {
     target: &'static [&'static str],
 }
 
+/// Name of the program for an address family.
+pub fn program(v4: bool) -> &'static str {
+    if v4 { "iptables" } else { "ip6tables" }
+}
+
 fn tables(v4: bool) -> impl Iterator<Item = Table> {
-    let program = if v4 { "iptables" } else { "ip6tables" };
+    let program = program(v4);
     TARGETS.into_iter().map(move |(name, target)| Table { program, name, target })
 }
 
@@ -92,6 +97,13 @@ pub fn remove(network: &str) -> Result<(), IptablesError> {
         }
     }
     Ok(())
+}
+
+/// Policies and rules of the table filter, anybody's, as `-S` prints them.
+pub fn filter_rules(v4: bool) -> Result<Vec<String>, IptablesError> {
+    let filter = Table { program: program(v4), name: "filter", target: &[] };
+    let text = filter.output("-S", &words(&["-w"]))?;
+    Ok(text.lines().map(str::to_owned).collect())
 }
 
 impl Table {
