@@ -1,15 +1,6 @@
 //! A container runtime for a node: containerd and runc from the distribution, and nothing of the machine's own.
-//!
-//! containerd runs in the node's network namespace and in mount and PID namespaces of its own inside the node's.
-//! The PID namespace is what makes the end certain: shims and containers leave their parents behind, but none of them
-//! outlives the namespace's first process, and the kernel kills that one if this process dies.
-//!
-//! Control groups are those of the unified hierarchy, below one group of this value's own, with no resource limits:
-//! that works alike on machines whose controllers are in the unified hierarchy, in version 1 hierarchies, or in both.
 
 mod cri;
-pub mod image;
-mod realm;
 
 use std::fs;
 use std::os::unix::net::UnixStream;
@@ -22,13 +13,12 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::{Node, mounts::PLUGIN_DIR};
+use crate::mounts::PLUGIN_DIR;
+use crate::realm::{self, CONFIG_DIR, Realm};
+use crate::{Node, image};
 use cri::Cri;
 pub use cri::{PodSpec, RunningPod};
-use realm::Realm;
 
-/// Where `ctr run --cni` and, by default, every CRI runtime look for network configurations.
-const CONFIG_DIR: &str = "/etc/cni/net.d";
 /// The containerd namespace of the CRI plugin; `ctr` shares its images by using the same.
 const NAMESPACE: &str = "k8s.io";
 /// The only snapshotter that needs nothing of the file system it works on.
@@ -46,7 +36,7 @@ impl<'node> Containerd<'node> {
     /// Starts containerd on a node with `conflist` as its network configuration and the busybox image imported.
     /// It also ends with the thread that calls this.
     pub fn start(node: &'node Node, conflist: &Value) -> Result<Self> {
-        node.run_in(|| install(conflist))?;
+        realm::install(node, conflist)?;
         Self::start_configured(node)
     }
 
@@ -110,13 +100,6 @@ impl<'node> Containerd<'node> {
         ensure!(output.status.success(), "ctr {}: {}: {}", arguments.join(" "), output.status, said.trim());
         String::from_utf8(output.stdout).context("ctr printed other than UTF-8")
     }
-}
-
-/// Puts a network configuration where runtimes read it.
-fn install(conflist: &Value) -> Result<()> {
-    fs::create_dir_all(CONFIG_DIR).with_context(|| format!("making {CONFIG_DIR}"))?;
-    let file = Path::new(CONFIG_DIR).join("10-lab.conflist");
-    fs::write(&file, conflist.to_string()).with_context(|| format!("writing {}", file.display()))
 }
 
 fn connect(realm: &mut Realm, socket: &Path) -> Result<Cri> {

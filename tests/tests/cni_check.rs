@@ -12,17 +12,18 @@ use crate::suite::Suite;
 const DIFFERS: u32 = 104;
 
 /// What somebody did (`{veth}` stands for the host's end), where, and the words CHECK must say.
-const DAMAGES: [(&str, At, &str, &[&str]); 18] = [
+const DAMAGES: [(&str, At, &str, &[&str]); 19] = [
     ("the veth was taken off the bridge", At::Node, "ip link set {veth} nomaster", &["{veth}", "br0"]),
     ("the veth is down", At::Node, "ip link set {veth} down", &["{veth}", "down"]),
     ("the bridge is down", At::Node, "ip link set br0 down", &["br0", "down"]),
     ("the gateway address is gone", At::Node, "ip address del 10.1.0.1/24 dev br0", &["10.1.0.1/24", "br0"]),
     ("forwarding is off", At::Node, "sysctl -q net.ipv4.ip_forward=0", &["net.ipv4.ip_forward"]),
-    ("the rules were flushed", At::Node, "nft flush ruleset", &["masquerade", "n1"]),
+    ("the rules were flushed", At::Node, "nft flush ruleset", &["masquerade", "n1", "MACs", "{veth}"]),
     ("the bridge's MTU is lower", At::Node, "ip link set br0 mtu 1300", &["MTU 1400", "br0", "1300"]),
     ("hairpin mode is off", At::Node, "bridge link set dev {veth} hairpin off", &["hairpin", "{veth}"]),
     ("isolation is off", At::Node, "bridge link set dev {veth} isolated off", &["isolated", "{veth}"]),
     ("the MAC check is gone", At::Node, "nft delete table bridge ebpf-bridge", &["MACs", "{veth}"]),
+    ("the MAC check is empty", At::Node, "nft flush table bridge ebpf-bridge", &["MACs", "{veth}"]),
     ("a route to another node is gone", At::Node, "ip route del 10.7.0.0/24", &["10.7.0.0/24"]),
     ("the lease is gone", At::Node, "rm /var/lib/cni/networks/n1/10.1.0.2", &["10.1.0.2", "not leased"]),
     ("the pod's address is gone", At::Pod, "ip address del 10.1.0.2/24 dev eth0", &["10.1.0.2/24", "eth0"]),
@@ -76,7 +77,19 @@ pub(crate) fn register(suite: &mut Suite) {
     suite.test("check: without prevResult fails with code 7 and says so", without_result);
     suite.test("check: prevResult may have interfaces and addresses of later plugins", later_plugins);
     suite.test("check: a prevResult that lacks the pod's address is told", forgotten_address);
-    suite.test("check: flushed rules are restored by the next ADD, and CHECK is content again", mended);
+    for (backend, flushes) in [
+        ("nftables", &["nft flush ruleset"][..]),
+        ("iptables", &["iptables -t nat -F", "iptables -t mangle -F"]),
+        ("iptables", &["iptables -t mangle -F"]),
+    ] {
+        suite.test_with(
+            &[Need::Tool("iptables")],
+            format!(
+                "check: after {flushes:?} CHECK names the rules and the next ADD restores them, {backend}"
+            ),
+            move || mended(backend, flushes),
+        );
+    }
 }
 
 fn settings() -> Value {
@@ -181,10 +194,11 @@ fn forgotten_address() -> Result<()> {
 }
 
 /// plugins#512: rules flushed by firewalld or an admin, CHECK was happy and networking dead.
-fn mended() -> Result<()> {
-    let mut scene = Scene::new(Node::new()?, Conflist::of(config::bridge("auto")).version("1.1.0"));
+fn mended(backend: &str, flushes: &[&str]) -> Result<()> {
+    let config = config::with(config::bridge("auto"), &json!({"ipMasqBackend": backend}));
+    let mut scene = Scene::new(Node::new()?, Conflist::of(config).version("1.1.0"));
     scene.wire("pod1")?;
-    scene.node.call("nft flush ruleset")?;
+    flushes.iter().try_for_each(|flush| scene.node.call(flush).map(drop))?;
     let container = scene.pods[0].container.clone();
     differs(&refused(scene.runtime.check(&scene.node, &container))?, &["masquerade", "n1"], "")?;
     scene.wire("pod2")?;

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use ebpf_bridge_lab::libcni::{Conflist, Container, Runtime};
+use ebpf_bridge_lab::libcni::{AddResult, Conflist, Container, Runtime, exec};
 use ebpf_bridge_lab::observe::{default_gateways, link};
 use ebpf_bridge_lab::{Need, Node, Pod, Scene, Snapshot, Variant, config, plugin, traffic};
 use serde_json::{Value, json};
@@ -147,53 +147,66 @@ fn all_of_them() -> Result<()> {
     Ok(())
 }
 
-/// What flannel's plugin passes on for a delegate of ours: its own keys, those of `delegate`, and IPAM with the node's
-/// subnets (flannel-io/cni-plugin, flannel_linux.go, `doCmdAdd`).
-fn flannel_shapes() -> [(&'static str, Value); 3] {
-    let route = json!([{"dst": "10.244.0.0/16"}]);
-    let list =
-        include_str!("../../conf/flannel.conflist").parse::<Value>().expect("JSON in conf/flannel.conflist");
-    let base = config::with(list["plugins"][0]["delegate"].clone(), &json!({"mtu": 1450}));
+/// What flannel's plugin passes on for a delegate of ours: the keys of `delegate`, and its own (flannel-io/cni-plugin,
+/// flannel_linux.go, `doCmdAdd` and `getDelegateIPAM`). `isGateway` is set for the type `bridge` only.
+fn flannel_shapes() -> [(&'static str, Value); 4] {
+    let base = json!({
+        "cniVersion": "0.3.1", "name": "cbr0", "type": "ebpf-bridge", "hairpinMode": true, "isDefaultGateway": true,
+        "ipMasq": false, "mtu": 1450,
+        "ipam": {
+            "type": "host-local",
+            "ranges": [[{"subnet": "10.244.1.0/24"}]],
+            "routes": [{"dst": "10.244.0.0/16"}],
+        },
+    });
     let with = |keys: &Value| config::with(base.clone(), keys);
+    let mut older = base.clone();
+    older["ipam"] =
+        json!({"type": "host-local", "subnet": "10.244.1.0/24", "routes": [{"dst": "10.244.0.0/16"}]});
     let ranges = json!([[{"subnet": "10.244.1.0/24"}], [{"subnet": "fd00:1::/64"}]]);
     let both = json!([{"dst": "10.244.0.0/16"}, {"dst": "fd00::/16"}]);
+    let ports = json!([{"hostPort": 8080, "containerPort": 80, "protocol": "tcp"}]);
     [
+        // Its kube-flannel.yml, and flanneld with --ip-masq.
+        ("as its manifest has it", with(&json!({"runtimeConfig": {"portMappings": ports}}))),
+        ("a subnet, as before 1.0", older),
         (
-            "a subnet",
-            with(
-                &json!({"ipMasq": false, "ipam": {"type": "host-local", "subnet": "10.244.1.0/24", "routes": route}}),
-            ),
-        ),
-        (
-            "ranges",
-            with(
-                &json!({"ipMasq": false, "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.244.1.0/24"}]], "routes": route}}),
-            ),
+            "CNI 1.0.0 and a bridge",
+            with(&json!({"cniVersion": "1.0.0", "bridge": "cni0", "isGateway": true})),
         ),
         (
             "both families, masquerading itself",
             with(
-                &json!({"ipMasq": true, "ipam": {"type": "host-local", "ranges": ranges, "routes": both, "dataDir": "/var/lib/cni/flannel"}}),
+                &json!({"ipMasq": true, "ipam": {"ranges": ranges, "routes": both, "dataDir": "/var/lib/cni/flannel"}}),
             ),
         ),
     ]
 }
 
 fn flannel(delegate: &Value) -> Result<()> {
-    let mut list = Conflist::of(delegate.clone());
-    list.name = "cbr0".into();
-    let mut scene = Scene::new(Node::new()?, list);
-    scene.wire("pod1")?;
-    scene.wire("pod2")?;
-    let pods = &scene.pods;
-    equal("MTU", (link(&pods[0], "eth0")?.mtu, link(&scene.node, "cni0")?.mtu), (1450, 1450))?;
+    let node = Node::new()?;
+    let before = Snapshot::take(&node)?;
+    let pods = [node.pod("pod1")?, node.pod("pod2")?];
+    let request = delegate.to_string();
+    let call = |verb, pod: &Pod| {
+        let netns = pod.netns();
+        let env = [("CNI_CONTAINERID", pod.name()), ("CNI_NETNS", &netns), ("CNI_IFNAME", "eth0")];
+        exec(&node, plugin::NAME, verb, &env, &request)
+    };
+    let mut results = Vec::new();
+    for pod in &pods {
+        let result = AddResult::parse(&call("ADD", pod)?.document.context("no result")?)?;
+        equal("the version of the result", &json!(result.cni_version), &delegate["cniVersion"])?;
+        results.push(result);
+    }
+    equal("MTU", (link(&pods[0], "eth0")?.mtu, link(&node, "cni0")?.mtu), (1450, 1450))?;
     equal("default gateways", default_gateways(&pods[0])?, vec![std::net::IpAddr::from([10, 244, 1, 1])])?;
     let cluster = pods[0].call_json("ip -j route show 10.244.0.0/16")?;
     equal("the way to the cluster", cluster[0]["gateway"].as_str(), Some("10.244.1.1"))?;
-    for ip in &pods[1].result.ips {
+    for ip in &results[1].ips {
         traffic::round_trips(&pods[0], &pods[1], ip.address.ip(), 10)?;
     }
-    let outside = scene.node.outside();
+    let outside = node.outside();
     let seen =
         traffic::round_trips(&pods[0], outside, outside.address(), 1).map(|transfer| transfer.peer.ip());
     if delegate["ipMasq"] == true {
@@ -201,7 +214,9 @@ fn flannel(delegate: &Value) -> Result<()> {
     } else {
         ensure!(seen.is_err(), "masqueraded, which flanneld does itself");
     }
-    scene.unwire()
+    // It passes on what it kept of the ADD, without a previous result.
+    pods.iter().try_for_each(|pod| call("DEL", pod).map(drop))?;
+    Snapshot::take(&node)?.without_link("cni0").ensure_equals(&before)
 }
 
 fn no_exec() -> Result<()> {

@@ -68,6 +68,7 @@ pub(crate) fn register(suite: &mut Suite) {
     suite.test("conformance: a configuration without cniVersion is one of 0.1.0", unstated);
     suite.test("conformance: the arguments of Kubernetes are accepted without IgnoreUnknown", kubernetes);
     suite.test("conformance: STATUS has no answer, and code 50 when the range is full", status);
+    suite.test("conformance: STATUS has code 50 when the bridge is full", full_bridge);
     suite.test("conformance: the trace of the runtime is in the log", trace);
 }
 
@@ -238,6 +239,28 @@ fn status() -> Result<()> {
     call(&node, "ADD", &[], &stdin)?;
     let error = refused(exec(&node, plugin::NAME, "STATUS", &[], &stdin))?;
     is(&error, "1.1.0", 50, &["10.1.0.2"])
+}
+
+/// Pairs with both ends in the bridge, until the kernel takes no more.
+fn full_bridge() -> Result<()> {
+    let node = Node::new()?;
+    let stdin = request("1.1.0", &json!({})).to_string();
+    let status = || exec(&node, plugin::NAME, "STATUS", &[], &stdin);
+    node.call("ip link add br0 type bridge")?;
+    let pairs =
+        "seq 510 | sed 's/.*/link add a& master br0 type veth peer name b& master br0/' | ip -batch -";
+    let made = node.command("sh").args(["-c", pairs]).status()?;
+    ensure!(made.success(), "making the ports: {made}");
+    // The master that `ip` is told of is that of the first end only.
+    let both = "seq 510 | sed 's/.*/link set b& master br0/' | ip -batch -";
+    let set = node.command("sh").args(["-c", both]).status()?;
+    ensure!(set.success(), "setting the ports: {set}");
+    status().context("with three places left")?;
+    for name in ["c", "d", "e"] {
+        node.call(&format!("ip link add {name} master br0 type veth peer name {name}1"))?;
+    }
+    ensure!(node.call("ip link set c1 master br0").is_err(), "the kernel takes more");
+    is(&refused(status())?, "1.1.0", 50, &["br0", "1023"])
 }
 
 fn trace() -> Result<()> {

@@ -7,7 +7,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use ebpf_bridge_lab::libcni::{Conflist, Container, Runtime, exec};
 use ebpf_bridge_lab::observe::{default_gateways, link};
-use ebpf_bridge_lab::{Need, Node, Scene, Snapshot, config, plugin, traffic};
+use ebpf_bridge_lab::traffic::{self, Capture};
+use ebpf_bridge_lab::{Need, Node, Scene, Snapshot, config, plugin};
 use serde_json::{Value, json};
 
 use crate::check::{equal, eventually, refused};
@@ -242,5 +243,11 @@ fn dhcp_lease(node: Node) -> Result<()> {
     equal("the pod's addresses", link(pod, "eth0")?.addresses.len(), 1)?;
     traffic::round_trips(pod, &scene.node, [10, 1, 0, 1].into(), 1)?;
     scene.runtime.check(&scene.node, &pod.container)?;
-    scene.unwire()
+    // plugins#791: RFC 2132, 9.6: message type 7, DHCPRELEASE.
+    let releases =
+        Capture::start(&scene.node, |frame| frame.bytes.windows(3).any(|part| part == [53, 1, 7]))?;
+    scene.unwire()?;
+    ensure!(!releases.stop()?.is_empty(), "the server was not told that the address is free");
+    ensure!(link(&scene.pods[0], "eth0").is_err(), "the interface is still there");
+    Ok(())
 }

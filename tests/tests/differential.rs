@@ -57,6 +57,14 @@ fn cases() -> Vec<Case> {
         case("enabledad, both families", both(json!({"enabledad": true}))),
         case("runtimeConfig.mac", json!({"runtimeConfig": {"mac": "c2:11:22:33:44:55"}})),
         case("args.cni.mac", json!({"args": {"cni": {"mac": "c2:11:22:33:44:66"}}})),
+        case("runtimeConfig.ips", json!({"runtimeConfig": {"ips": ["10.1.0.77/24"]}})),
+        case("args.cni.ips", json!({"args": {"cni": {"ips": ["10.1.0.88"]}}})),
+        case("runtimeConfig.ipRanges", json!({"runtimeConfig": {"ipRanges": [[{"subnet": "fd00:1::/64"}]]}})),
+        case(
+            "runtimeConfig.mac before args.cni.mac",
+            json!({"runtimeConfig": {"mac": "c2:11:22:33:44:55"}, "args": {"cni": {"mac": "c2:11:22:33:44:66"}}}),
+        ),
+        case("ipMasqBackend nftables", both(json!({"ipMasqBackend": "nftables"}))),
         case("routes of the IPAM", json!({"ipam": {"routes": routes}})),
         case(
             "routes of the IPAM without a default route",
@@ -83,6 +91,10 @@ fn cases() -> Vec<Case> {
             both(json!({"hairpinMode": true, "dns": dns, "ipam": {"routes": routes}})),
         ),
     ];
+    cases.push(Case {
+        needs: &[Need::Tool("iptables"), Need::Tool("ip6tables")],
+        ..case("ipMasqBackend iptables", both(json!({"ipMasqBackend": "iptables"})))
+    });
     cases.push(Case { needs: &[Need::BridgeFilter], ..case("macspoofchk", json!({"macspoofchk": true})) });
     cases.push(Case {
         prepare: &["ip link add br0 type bridge"],
@@ -125,8 +137,10 @@ fn made_by(kind: &str, case: &Case) -> Result<View> {
     let runtime = Runtime::new(Conflist::of(plugin));
     let pods = [node.pod("pod1")?, node.pod("pod2")?];
     let results = [runtime.add(&node, &Container::of(&pods[0]))?];
-    // The second pod would take the MAC of the first.
-    let second = if case.keys.to_string().contains("c2:11") { &pods[0] } else { &pods[1] };
+    // A second pod would take the MAC or the address that the first one asked for.
+    let keys = case.keys.to_string();
+    let alone = ["c2:11", "\"ips\""].iter().any(|asked| keys.contains(asked));
+    let second = if alone { &pods[0] } else { &pods[1] };
     let second = if std::ptr::eq(second, &pods[0]) {
         results[0].clone()
     } else {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use ebpf_bridge_lab::traffic::{Capture, Segment, Service, ask_tcp};
 use ebpf_bridge_lab::{Family, Need, Scene, Stats, Variant};
+use serde_json::json;
 
 use crate::suite::Suite;
 
@@ -22,14 +23,22 @@ pub(crate) fn register(suite: &mut Suite) {
                      at all, {family}, br_netfilter {}, {variant}",
                     u8::from(bridged)
                 );
-                suite.test_with(&[Need::Bpf], name, move || stray(variant, family, bridged));
+                suite.test_with(&[Need::Bpf], name, move || stray(variant, family, bridged, "nftables"));
             }
+            suite.test_with(
+                &[Need::Bpf, Need::Tool("iptables"), Need::Tool("ip6tables")],
+                format!(
+                    "invalid: late, damaged and stray segments of a pod leave with the node's address or not \
+                     at all, {family}, {variant}, ipMasqBackend iptables"
+                ),
+                move || stray(variant, family, true, "iptables"),
+            );
         }
     }
 }
 
-fn stray(variant: Variant, family: Family, bridged: bool) -> Result<()> {
-    let scene = Scene::dual_stack(variant, 1)?;
+fn stray(variant: Variant, family: Family, bridged: bool, backend: &str) -> Result<()> {
+    let scene = Scene::dual_stack_with(variant, 1, &json!({"ipMasqBackend": backend}))?;
     for key in ["iptables", "ip6tables"] {
         let value = if bridged { "1" } else { "0" };
         scene.node.set_sysctl(&format!("net.bridge.bridge-nf-call-{key}"), value)?;

@@ -46,6 +46,7 @@ mod protocol;
 mod reach;
 mod reroute;
 mod rules;
+mod runtimes;
 mod services;
 mod suite;
 mod uplink;
@@ -100,6 +101,7 @@ fn main() -> ExitCode {
     logs::register(&mut suite);
     metrics::register(&mut suite);
     kubernetes::register(&mut suite);
+    runtimes::register(&mut suite);
     conf::register(&mut suite);
     install::register(&mut suite);
     suite.run(&arguments)

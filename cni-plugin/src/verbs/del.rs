@@ -35,12 +35,18 @@ pub(super) fn detach(
     host: &mut LinuxHost,
 ) -> Result<(), VerbError> {
     let mut errors = Vec::new();
-    // The link before the lease: an address must not be given to another while it is in use. With the link go
-    // the pod's end, its addresses and routes, and the programs on it.
+    // The link before the lease: an address must not be given to another while it is in use (plugins#666). With the
+    // link go the pod's end, its addresses and routes, and the programs on it.
+    let link_first = !lease::is_released_through_link(network, record);
+    if !link_first {
+        errors.extend(lease::release(network, attachment, record).err());
+    }
     let name = record.map_or_else(|| veth_name(&network.name, attachment), |record| record.veth.clone());
     let steps = [Step::DeleteLink { name: name.clone() }, Step::ForgetMac { port: name }];
     errors.extend(steps.iter().filter_map(|step| host.apply(step).err()).map(VerbError::from));
-    errors.extend(lease::release(network, attachment, record).err());
+    if link_first {
+        errors.extend(lease::release(network, attachment, record).err());
+    }
     if errors.is_empty() {
         match finish(network, attachment, record, records, host) {
             Ok(()) => {}

@@ -129,6 +129,15 @@ fn is_gone(network: &Network, records: &Records, owner: &Owner, leased: SystemTi
     }
 }
 
+/// True where the pod's link has to be there still for its addresses to be given back: the `dhcp` plugin tells the
+/// server through it (plugins#791), and the server alone gives them to another.
+pub(super) fn is_released_through_link(network: &Network, record: Option<&Record>) -> bool {
+    match record.map_or_else(|| source(network), |record| record.lease.clone()) {
+        LeaseSource::Exec { plugin, .. } => plugin == "dhcp",
+        LeaseSource::None | LeaseSource::HostLocal { .. } => false,
+    }
+}
+
 /// Gives an attachment's addresses back, by the record if there is one and by the configuration if not.
 pub(super) fn release(
     network: &Network,

@@ -15,7 +15,7 @@ use tonic::client::Grpc;
 use tonic::transport::{Channel, Endpoint};
 use tonic_prost::ProstCodec;
 
-use super::image;
+use crate::image;
 
 const RUNTIME: &str = "runtime.v1.RuntimeService";
 const IMAGES: &str = "runtime.v1.ImageService";

@@ -1,4 +1,4 @@
-//! What ADD answers, in the layout of versions 1.0.0 and 1.1.0.
+//! What ADD answers, in the layout of versions 0.3.0 to 1.1.0.
 
 use std::net::IpAddr;
 
@@ -45,6 +45,8 @@ pub struct Interface {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct IpConfig {
+    /// 4 or 6, before 1.0.0.
+    pub version: Option<String>,
     /// With its prefix length.
     pub address: IpNetwork,
     /// The default gateway of the subnet.
@@ -76,7 +78,8 @@ pub struct Route {
 impl AddResult {
     /// Reads a result document.
     pub fn parse(document: &Value) -> Result<AddResult> {
-        AddResult::deserialize(document).with_context(|| format!("not a result of CNI 1.x: {document}"))
+        AddResult::deserialize(document)
+            .with_context(|| format!("not a result of CNI 0.3.0 or newer: {document}"))
     }
 
     /// The first address.

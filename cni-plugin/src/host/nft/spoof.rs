@@ -17,14 +17,14 @@
 
 use nix::errno::Errno;
 
-use super::NftError;
 use super::abi::{
-    NF_ACCEPT, NFNL_MSG_BATCH_BEGIN, NFNL_MSG_BATCH_END, NLM_F_ACK, NLM_F_APPEND, NLM_F_CREATE, attr, expr,
-    msg,
+    NF_ACCEPT, NFNL_MSG_BATCH_BEGIN, NFNL_MSG_BATCH_END, NLM_F_ACK, NLM_F_APPEND, NLM_F_CREATE, NLM_F_DUMP,
+    attr, expr, msg,
 };
-use super::connection::Connection;
+use super::connection::{Connection, End};
 use super::message::Builder;
 use super::table::TABLE;
+use super::{ATTEMPTS, NftError};
 
 /// `linux/netfilter.h`, and `NF_BR_PRE_ROUTING` of `linux/netfilter_bridge.h`. Needs Linux 5.3.
 const NFPROTO_BRIDGE: u8 = 7;
@@ -47,9 +47,28 @@ pub fn check_mac(veth: &str, mac: [u8; 6]) -> Result<(), NftError> {
     commit(&mut Connection::open()?, "check the MACs of", veth, build)
 }
 
-/// True if the MACs of a port are checked.
+/// True if the MACs of a port are checked: there is a rule in its chain.
 pub fn mac_is_checked(veth: &str) -> Result<bool, NftError> {
-    exists(&mut Connection::open()?, veth)
+    let mut connection = Connection::open()?;
+    for _ in 0..ATTEMPTS {
+        let mut checked = false;
+        let request = |request: &mut Builder, sequence| {
+            request.message(msg::GETRULE, NLM_F_DUMP, sequence, NFPROTO_BRIDGE, |m| {
+                m.text(attr::RULE_TABLE, TABLE);
+                m.text(attr::RULE_CHAIN, veth);
+            });
+        };
+        // Of a table or a chain that is not there the kernel lists nothing.
+        let end = connection.exchange("list the rules of", veth, request, |answer| {
+            let rule = answer.attributes();
+            checked |=
+                rule.text(attr::RULE_TABLE) == Some(TABLE) && rule.text(attr::RULE_CHAIN) == Some(veth);
+        })?;
+        if end == End::Complete {
+            return Ok(checked);
+        }
+    }
+    Err(NftError::Busy { operation: "list the rules of", object: veth.to_owned() })
 }
 
 /// Undoes [`check_mac`]. None is fine.

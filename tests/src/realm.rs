@@ -1,4 +1,11 @@
-//! Where containerd and all it starts live, and how they end together.
+//! Where a container runtime and all it starts live, and how they end together.
+//!
+//! A realm is a PID and a mount namespace inside a node's namespaces. The PID namespace is what makes the end certain:
+//! shims and containers leave their parents behind, but none of them outlives the namespace's first process, and the
+//! kernel kills that one if this process dies.
+//!
+//! Control groups are those of the unified hierarchy, below one group of the realm's own, with no resource limits: that
+//! works alike on machines whose controllers are in the unified hierarchy, in version 1 hierarchies, or in both.
 
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
@@ -11,15 +18,19 @@ use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+use serde_json::Value;
+
 use crate::Node;
 
+/// Where every runtime looks for network configurations by default.
+pub(crate) const CONFIG_DIR: &str = "/etc/cni/net.d";
 /// Where the node keeps its mount of the unified hierarchy.
 const CGROUPS: &str = "/run/cgroup2";
 /// What the first process of the PID namespace does. The shell stays: it reaps the orphans that shims leave it.
 const BOOT: &str = r#"mount --bind "$1" /sys/fs/cgroup && shift && { "$@" & wait $!; }"#;
 
 /// A node's network namespace with a PID namespace, a mount namespace and a control group of its own.
-pub(super) struct Realm<'node> {
+pub(crate) struct Realm<'node> {
     node: &'node Node,
     supervisor: Child,
     cgroup: PathBuf,
@@ -27,7 +38,7 @@ pub(super) struct Realm<'node> {
 
 impl<'node> Realm<'node> {
     /// Starts `program` as the only inhabitant; what it prints goes to `log`. `name` is the control group's.
-    pub(super) fn start(node: &'node Node, name: &Path, program: &[&str], log: &Path) -> Result<Self> {
+    pub(crate) fn start(node: &'node Node, name: &Path, program: &[&str], log: &Path) -> Result<Self> {
         let cgroup = Path::new(CGROUPS).join(name);
         node.run_in(|| make_cgroup(&cgroup))?;
         let log = File::create(log).with_context(|| format!("making {}", log.display()))?;
@@ -43,7 +54,7 @@ impl<'node> Realm<'node> {
     }
 
     /// Fails if the program has ended.
-    pub(super) fn check_alive(&mut self) -> Result<()> {
+    pub(crate) fn check_alive(&mut self) -> Result<()> {
         match self.supervisor.try_wait().context("asking for the supervisor's end")? {
             Some(status) => bail!("ended early: {status}"),
             None => Ok(()),
@@ -51,7 +62,7 @@ impl<'node> Realm<'node> {
     }
 
     /// A command that will run in here.
-    pub(super) fn command(&self, program: &str) -> Result<Command> {
+    pub(crate) fn command(&self, program: &str) -> Result<Command> {
         let init = self.init().context("the realm has ended")?.to_string();
         let mut command = Command::new("nsenter");
         command.args(["--target", &init, "--mount", "--net", "--pid", "--", program]);
@@ -77,6 +88,15 @@ impl Drop for Realm<'_> {
         // Empty groups are all that could stay behind, and a failing test has more to say than that.
         drop(self.node.run_in(|| remove_cgroup(&self.cgroup)));
     }
+}
+
+/// Puts a network configuration where a node's runtimes read it.
+pub(crate) fn install(node: &Node, conflist: &Value) -> Result<()> {
+    node.run_in(|| {
+        fs::create_dir_all(CONFIG_DIR).with_context(|| format!("making {CONFIG_DIR}"))?;
+        let file = Path::new(CONFIG_DIR).join("10-lab.conflist");
+        fs::write(&file, conflist.to_string()).with_context(|| format!("writing {}", file.display()))
+    })
 }
 
 fn make_cgroup(dir: &Path) -> Result<()> {

@@ -1,5 +1,4 @@
-//! A container image made of one static busybox, as the archive that `docker save` writes and `ctr images import`
-//! reads. A test machine has no image registry, and one binary is all that the tests' containers run.
+//! A container image made of one static busybox, as the archive that `docker save` writes and every runtime reads. A test machine has no image registry, and one binary is all that the tests' containers run.
 
 use std::env;
 use std::fs;
@@ -21,7 +20,7 @@ const APPLETS: [&str; 7] = ["sh", "sleep", "timeout", "dd", "wc", "httpd", "wget
 ///
 /// # Errors
 /// If there is no `busybox` on PATH. It has to be a static one (Debian: `busybox-static`).
-pub(super) fn write(archive: &Path) -> Result<()> {
+pub(crate) fn write(archive: &Path) -> Result<()> {
     let layer = layer(&busybox()?)?;
     let config = serde_json::to_vec(&json!({
         "architecture": architecture(),
