@@ -26,11 +26,14 @@ pub struct Counters {
     pub egress: Vec<(Egress, u64)>,
 }
 
-fn failed(name: &'static str, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> DataplaneError {
+pub(super) fn failed(
+    name: &'static str,
+    source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+) -> DataplaneError {
     DataplaneError::Map { name, source: source.into() }
 }
 
-fn open(pins: &Pins, name: &'static str) -> Result<MapData, DataplaneError> {
+pub(super) fn open(pins: &Pins, name: &'static str) -> Result<MapData, DataplaneError> {
     MapData::from_pin(pins.map(name)).map_err(|error| failed(name, error))
 }
 

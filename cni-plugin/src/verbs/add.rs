@@ -168,7 +168,7 @@ pub(super) fn accelerate(network: &Network, record: &mut Record, host: &LinuxHos
 }
 
 /// The `ebpf` object with the devices that lead to other nodes' pods among the uplinks, unless uplinks are named.
-fn with_uplinks(network: &Network, host: &LinuxHost) -> Result<EbpfConfig, HostError> {
+pub(super) fn with_uplinks(network: &Network, host: &LinuxHost) -> Result<EbpfConfig, HostError> {
     let mut config = network.ebpf.clone();
     if config.uplinks.is_none() && !network.node_routes.is_empty() {
         let mut uplinks = host.default_uplinks()?;
