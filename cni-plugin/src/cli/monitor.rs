@@ -26,7 +26,7 @@ use serde_json::json;
 
 use super::{
     Output, SCHEMA_VERSION,
-    node::{Node, is_named},
+    node::{Node, is_named, loaded},
 };
 use crate::{
     dataplane::{self, Counters, Pins, Program},
@@ -54,8 +54,7 @@ pub(super) struct Monitor {
 
 /// Prints events until time is up, a signal comes or nobody reads any more; then says how many were lost.
 pub(super) fn monitor(bpffs: &Path, output: Output, options: &Monitor) -> anyhow::Result<()> {
-    let pins = Pins::under(bpffs);
-    anyhow::ensure!(pins.exist(), "the eBPF programs are not loaded: no pod of this node is accelerated");
+    let pins = loaded(bpffs)?;
     let printer = printer(bpffs, output, options)?;
     let (seen, closed) = (AtomicU64::new(0), AtomicBool::new(false));
     let printer = Printer { seen: &seen, closed: &closed, ..printer };

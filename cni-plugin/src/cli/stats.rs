@@ -5,8 +5,8 @@ use std::{path::Path, time::Duration};
 use ebpf_bridge_common::reason::Ingress;
 use serde_json::{Map, Value, json};
 
-use super::{Report, SCHEMA_VERSION, table::columns};
-use crate::dataplane::{self, Counters, Pins};
+use super::{Report, SCHEMA_VERSION, node::pins, table::columns};
+use crate::dataplane::{self, Counters};
 
 pub(super) fn stats(bpffs: &Path) -> anyhow::Result<Report> {
     Watched::default().report(bpffs, None)
@@ -24,7 +24,7 @@ type Row = (&'static str, &'static str, u64, Option<f64>);
 impl Watched {
     /// Reads the counters. `since` is how long ago that was done before.
     pub(super) fn report(&mut self, bpffs: &Path, since: Option<Duration>) -> anyhow::Result<Report> {
-        let Some(counters) = dataplane::counters(&Pins::under(bpffs))? else {
+        let Some(counters) = dataplane::counters(&pins(bpffs)?)? else {
             return Ok(Report {
                 json: json!({ "schemaVersion": SCHEMA_VERSION, "ingress": {}, "egress": {}, "fastShare": null }),
                 table: "the eBPF programs are not loaded: no pod of this node is accelerated\n".to_owned(),
