@@ -2,6 +2,7 @@
 
 use aya_ebpf::{helpers::bpf_ktime_get_ns, programs::TcContext};
 use ebpf_bridge_common::{
+    flow::FlowKey,
     headers::{Ethernet, Ip, Ipv4, Ipv6, TCP, UDP},
     learn::{After, learn},
     reason::Egress,
@@ -17,6 +18,9 @@ use crate::{
 /// A note older than this is of another packet with the same number. Only a packet that waited (for a
 /// neighbour, say) takes longer, and it may be learned the next time.
 const NOTE_LIFETIME_NS: u64 = 10_000_000;
+/// Addresses and ports that come back after a longer time are those of another flow: conntrack's timeout of a UDP
+/// stream (`nf_conntrack_udp_timeout_stream`).
+const SAME_FLOW_NS: u64 = 120_000_000_000;
 
 #[inline(always)]
 pub fn run(ctx: &TcContext, kind: u8) -> i32 {
@@ -44,6 +48,17 @@ fn observe(ctx: &TcContext, kind: u8) -> Result<(), Egress> {
         Ipv4::ETHERTYPE => family::<Ipv4>(ctx, config, tag, kind),
         Ipv6::ETHERTYPE => family::<Ipv6>(ctx, config, tag, kind),
         _ => Err(Egress::Unrepeatable),
+    }
+}
+
+/// When the flow began, in s: when it was first learned, unless it has not been seen for so long that it is another one.
+#[inline(always)]
+fn since<I: Family>(key: &FlowKey<I::Address>, now: u64) -> u32 {
+    // SAFETY: the entry may be replaced while it is read; a torn time makes a wrong age, and nothing else.
+    let known = unsafe { I::flows().get(key) };
+    match known {
+        Some(flow) if flow.since_s != 0 && now.saturating_sub(flow.learned_ns) < SAME_FLOW_NS => flow.since_s,
+        _ => (now / 1_000_000_000) as u32,
     }
 }
 
@@ -79,6 +94,7 @@ fn family<I: Family>(ctx: &TcContext, config: &Config, tag: u32, kind: u8) -> Re
     }
     note.left = flow.ifindex;
     flow.learned_ns = now;
+    flow.since_s = since::<I>(&note.key, now);
     flow.epoch = config.epoch;
     flow.mark = packet::mark(ctx);
     flow.priority = packet::priority(ctx);

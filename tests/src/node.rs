@@ -62,6 +62,15 @@ impl Node {
         self.run_in(|| fs::read_to_string(path).with_context(|| format!("reading {}", path.display())))
     }
 
+    /// Writes a file in the node's mount namespace, and makes its directory.
+    pub fn write(&self, path: impl AsRef<Path>, text: &str) -> Result<()> {
+        let path = path.as_ref();
+        self.run_in(|| {
+            fs::create_dir_all(path.parent().context("a path without a directory")?)?;
+            fs::write(path, text).with_context(|| format!("writing {}", path.display()))
+        })
+    }
+
     /// Everything below a directory of the node's mount namespace, as sorted relative paths. No directory, nothing.
     pub fn tree(&self, dir: impl AsRef<Path>) -> Result<Vec<String>> {
         let dir = dir.as_ref();

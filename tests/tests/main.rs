@@ -8,6 +8,9 @@ mod bench;
 mod chained;
 mod change;
 mod check;
+mod cli_doctor;
+mod cli_flows;
+mod cli_status;
 mod cluster;
 mod cni_check;
 mod conf;
@@ -103,6 +106,9 @@ fn main() -> ExitCode {
     kubernetes::register(&mut suite);
     runtimes::register(&mut suite);
     conf::register(&mut suite);
+    cli_status::register(&mut suite);
+    cli_doctor::register(&mut suite);
+    cli_flows::register(&mut suite);
     install::register(&mut suite);
     suite.run(&arguments)
 }

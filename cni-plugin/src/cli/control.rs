@@ -6,8 +6,8 @@ use clap::ValueEnum;
 use ebpf_bridge_common::wire::CONFIG_PLAIN;
 use serde_json::json;
 
-use super::{Report, SCHEMA_VERSION};
-use crate::dataplane::{self, Pins};
+use super::{Report, SCHEMA_VERSION, node::loaded};
+use crate::dataplane;
 
 /// What to do to the running programs.
 #[derive(Clone, Copy)]
@@ -28,8 +28,7 @@ pub(super) enum Rung {
 }
 
 pub(super) fn control(bpffs: &Path, control: Control) -> anyhow::Result<Report> {
-    let pins = Pins::under(bpffs);
-    anyhow::ensure!(pins.exist(), "the eBPF programs are not loaded: no pod of this node is accelerated");
+    let pins = loaded(bpffs)?;
     let config = dataplane::control(&pins, |config| match control {
         Control::On => config.enabled = 1,
         Control::Off => config.enabled = 0,

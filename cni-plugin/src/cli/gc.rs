@@ -13,6 +13,7 @@ use crate::host::LinuxHost;
 
 pub(super) fn gc(bpffs: &Path, sources: &Sources, dry_run: bool) -> anyhow::Result<Judged> {
     let node = Node::look_with(bpffs, sources)?;
+    node.records()?;
     let mut host = LinuxHost::open(None)?;
     let (mut table, mut told, mut healthy) = (String::new(), Vec::new(), true);
     for leftover in node.leftovers()? {

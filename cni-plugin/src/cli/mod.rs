@@ -3,6 +3,7 @@
 mod confs;
 mod control;
 mod doctor;
+mod flows;
 mod gc;
 mod install;
 mod ls;
@@ -11,6 +12,7 @@ mod metrics;
 mod monitor;
 mod node;
 mod paint;
+mod plan;
 mod repair;
 mod replace;
 mod replay;
@@ -19,13 +21,13 @@ mod status;
 mod table;
 mod uninstall;
 mod version;
+mod watch;
 
 use std::{
     ffi::OsString,
     io::{self, Write},
     path::PathBuf,
     process::ExitCode,
-    time::Duration,
 };
 
 use clap::{Parser, Subcommand, ValueEnum};
@@ -77,16 +79,17 @@ enum Verb {
         rung: Rung,
     },
     /// Packets that are not redirected, and why, as they pass
-    Monitor {
-        /// Only this reason
+    Monitor(monitor::Monitor),
+    /// Flows that are being carried, in words
+    Flows {
+        /// Only of this pod: [namespace/]name, or the beginning of a container id
         #[arg(long)]
-        reason: Option<String>,
-        /// Stop after so many seconds
-        #[arg(long = "for", value_name = "SECONDS")]
-        seconds: Option<u64>,
+        pod: Option<String>,
+        #[command(flatten)]
+        watch: watch::Watch,
     },
     /// Packets by program and reason
-    Stats,
+    Stats(watch::Watch),
     /// One line for each thing that must work, fine or with the command that mends it
     Status {
         #[command(flatten)]
@@ -108,6 +111,8 @@ enum Verb {
         #[arg(long, value_name = "FILE")]
         bundle: Option<PathBuf>,
     },
+    /// The steps an ADD of the configuration on standard input would take here, without taking them
+    Plan,
     /// Restore what has been lost of what the pods' ADDs made
     Repair,
     /// Take away what certainly belongs to no pod
@@ -196,11 +201,19 @@ fn serve(cli: &Cli) -> anyhow::Result<bool> {
         Verb::Off => control(&cli.bpffs, Control::Off)?,
         Verb::Forget => control(&cli.bpffs, Control::Forget)?,
         Verb::Redirect { rung } => control(&cli.bpffs, Control::Redirect(*rung))?,
-        Verb::Monitor { reason, seconds } => {
-            monitor::monitor(&cli.bpffs, reason.as_deref(), seconds.map(Duration::from_secs))?;
-            return Ok(true);
+        Verb::Monitor(options) => {
+            return monitor::monitor(&cli.bpffs, cli.output, options).map(|()| true);
         }
-        Verb::Stats => stats::stats(&cli.bpffs)?,
+        Verb::Flows { pod, watch } => {
+            let flows = |_| flows::flows(&cli.bpffs, pod.as_deref());
+            return watch::watch(*watch, cli.output, flows).map(|()| true);
+        }
+        Verb::Stats(watch) => {
+            let mut watched = stats::Watched::default();
+            let stats = |since| watched.report(&cli.bpffs, since);
+            return watch::watch(*watch, cli.output, stats).map(|()| true);
+        }
+        Verb::Plan => plan::plan()?,
         Verb::Ls { pod } => ls::ls(&cli.bpffs, pod.as_deref())?,
         Verb::Status { .. } | Verb::Doctor { .. } | Verb::Repair | Verb::Gc { .. } => {
             let judged = judge(cli)?;

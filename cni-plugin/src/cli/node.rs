@@ -129,7 +129,7 @@ impl Node {
 
     /// The cell that the programs read; `None` if they are not loaded.
     pub(super) fn settings(&self) -> anyhow::Result<Option<Config>> {
-        Ok(dataplane::settings(&self.pins)?)
+        Ok(dataplane::settings(&pins(&self.bpffs)?)?)
     }
 
     /// Every device with programs of ours.
@@ -165,6 +165,20 @@ impl Node {
             .find(|wanted| !attached.iter().any(|(program, _)| program == wanted));
         Ok(missing.map(|program| format!("{} is not on {}", program.name(), pod.veth)))
     }
+}
+
+/// The pins, if one may look at them.
+pub(super) fn pins(bpffs: &Path) -> anyhow::Result<Pins> {
+    let pins = Pins::under(bpffs);
+    pins.may_look().map_err(|error| anyhow!("{error}; this needs root"))?;
+    Ok(pins)
+}
+
+/// The same where programs must be loaded.
+pub(super) fn loaded(bpffs: &Path) -> anyhow::Result<Pins> {
+    let pins = pins(bpffs)?;
+    anyhow::ensure!(pins.exist(), "the eBPF programs are not loaded: no pod of this node is accelerated");
+    Ok(pins)
 }
 
 fn records() -> Result<Vec<Record>, StateError> {

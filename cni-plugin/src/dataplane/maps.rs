@@ -29,11 +29,11 @@ pub struct Counters {
     pub egress: Vec<(Egress, u64)>,
 }
 
-fn failed(name: &'static str, cause: impl Into<Cause>) -> DataplaneError {
+pub(super) fn failed(name: &'static str, cause: impl Into<Cause>) -> DataplaneError {
     DataplaneError::Map { name, cause: cause.into() }
 }
 
-fn open(pins: &Pins, name: &'static str) -> Result<MapData, DataplaneError> {
+pub(super) fn open(pins: &Pins, name: &'static str) -> Result<MapData, DataplaneError> {
     MapData::from_pin(pins.map(name)).map_err(|error| failed(name, error))
 }
 

@@ -35,6 +35,19 @@ impl Pins {
         self.directory().is_dir()
     }
 
+    /// Whether one may look. That there is nothing is fine.
+    ///
+    /// # Errors
+    /// The kernel's answer: mostly that only root may.
+    pub fn may_look(&self) -> Result<(), DataplaneError> {
+        match fs::metadata(self.directory()) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                Err(DataplaneError::pin("look at", self.directory(), error))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// True if the programs of this very build are loaded.
     pub(super) fn are_ours(&self) -> bool {
         self.programs().is_dir()

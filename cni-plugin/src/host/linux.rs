@@ -211,7 +211,9 @@ impl Host for LinuxHost {
             None => None,
         };
         let no_ipv6 = no_ipv6(found.as_ref().map_or("default", |_| bridge))?;
-        Ok(Observed { bridge: found, pod_routes: self.pod()?.netlink.main_routes()?, no_ipv6 })
+        // A plan may be made before there is a pod.
+        let pod_routes = self.pod.as_ref().map(|pod| pod.netlink.main_routes()).transpose()?;
+        Ok(Observed { bridge: found, pod_routes: pod_routes.unwrap_or_default(), no_ipv6 })
     }
 
     fn apply(&mut self, step: &Step) -> Result<Option<Step>, HostError> {

@@ -57,6 +57,22 @@ pub enum Expectation {
     },
 }
 
+impl Expectation {
+    /// True for what can be seen only in the pod's namespace.
+    fn is_of_pod(&self) -> bool {
+        match self {
+            Self::Up(side, ..)
+            | Self::Mac(side, ..)
+            | Self::Mtu(side, ..)
+            | Self::MtuAtLeast(side, ..)
+            | Self::Address(side, ..)
+            | Self::Sysctl(side, ..) => *side == Side::Pod,
+            Self::Route(..) => true,
+            _ => false,
+        }
+    }
+}
+
 /// What must hold for an attachment, from the configuration, the record of its ADD and the result the runtime kept,
 /// in which later plugins may have added and changed things.
 ///
@@ -93,6 +109,14 @@ pub fn check(
         }
     }
     Ok(expected)
+}
+
+/// What must hold on the node after a step.
+pub fn left_on_node(step: &Step) -> Vec<Expectation> {
+    let mut expected = Vec::new();
+    left_by(step.clone(), &mut expected);
+    expected.retain(|one| !one.is_of_pod());
+    expected
 }
 
 /// What the runtime's result lacks of what the ADD told it, in words.

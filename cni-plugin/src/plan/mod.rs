@@ -8,10 +8,11 @@ mod observed;
 mod pod;
 mod repair;
 mod step;
+mod words;
 
 pub use add::{Placement, PlanError, add, subnets};
 pub use addressing::{Addressing, complete, routes};
-pub use check::{Expectation, check, format_mac, lost};
+pub use check::{Expectation, check, format_mac, left_on_node, lost};
 pub use observed::{Bridge, Observed, PodRoute};
 pub use repair::repair;
 pub use step::{Side, Step, Sysctl};

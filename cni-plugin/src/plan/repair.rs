@@ -57,3 +57,39 @@ fn stands_with(step: &Step, record: &Record) -> Option<Expectation> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn steps(conf: &str) -> Vec<(Step, Vec<Expectation>)> {
+        let record = r#"{"network":"n1","containerId":"c1","ifname":"eth0","netns":"/run/netns/c1","bridge":"br0",
+            "veth":"veth1","addresses":["10.1.0.2/24"],"gateways":["10.1.0.1"],"lease":{"type":"none"},"created":0,
+            "complete":true,"bpffs":null,"notAccelerated":null,"pod":null}"#;
+        let record: Record = serde_json::from_str(record).unwrap();
+        let network = Network::read(serde_json::from_str(conf).unwrap()).unwrap();
+        repair(&network, &record, [2, 0, 0, 0, 0, 1]).unwrap()
+    }
+
+    #[test]
+    fn a_veth_joins_its_bridge_again_and_is_never_made_anew() {
+        let steps = steps(r#"{"cniVersion":"1.0.0","name":"n1","bridge":"br0","mtu":1400}"#);
+        assert!(!steps.iter().any(|(step, _)| matches!(step, Step::CreateVeth { .. })));
+        let port = Expectation::Port("veth1".into(), "br0".into());
+        assert!(
+            steps.contains(&(Step::JoinBridge { link: "veth1".into(), bridge: "br0".into() }, vec![port]))
+        );
+        let mtu = Expectation::MtuAtLeast(Side::Pod, "eth0".into(), 1400);
+        assert!(steps.iter().any(|(_, expected)| *expected == [mtu.clone()]));
+    }
+
+    #[test]
+    fn a_bridge_that_is_gone_is_made_first_and_gets_its_gateway_back() {
+        let steps = steps(r#"{"cniVersion":"1.0.0","name":"n1","bridge":"br0","isGateway":true}"#);
+        let up = Expectation::Up(Side::Node, "br0".into());
+        let create = Step::CreateBridge { name: "br0".into(), mac: [2, 0, 0, 0, 0, 1] };
+        assert_eq!(steps[0], (create, vec![up]));
+        let address = Expectation::Address(Side::Node, "br0".into(), "10.1.0.1/24".parse().unwrap());
+        assert!(steps.iter().any(|(_, expected)| *expected == [address.clone()]));
+    }
+}

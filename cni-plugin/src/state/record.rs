@@ -46,6 +46,9 @@ pub struct Record {
     pub netns: PathBuf,
     /// Name of the bridge.
     pub bridge: String,
+    /// The bridge's MAC, for the day it has to be made anew.
+    #[serde(default)]
+    pub bridge_mac: Option<[u8; 6]>,
     /// Host end of the veth.
     pub veth: String,
     /// Addresses; empty until leased.

@@ -7,6 +7,7 @@ fn record(network: &str, id: &str) -> Record {
         ifname: "eth0".into(),
         netns: "/proc/1/ns/net".into(),
         bridge: "br0".into(),
+        bridge_mac: None,
         veth: "veth0".into(),
         addresses: vec!["10.1.0.2/24".parse().unwrap()],
         gateways: vec!["10.1.0.1".parse().unwrap()],

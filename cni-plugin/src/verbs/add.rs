@@ -70,6 +70,7 @@ fn begin(network: &Network, attachment: &Attachment, netns: &Path, environment: 
         ifname: attachment.ifname.clone(),
         netns: netns.to_owned(),
         bridge: network.bridge.clone(),
+        bridge_mac: None,
         veth: del::veth_name(&network.name, attachment),
         addresses: Vec::new(),
         gateways: Vec::new(),
@@ -119,6 +120,7 @@ fn wire(
     steps.retain(|step| step.is_repeatable() || !done.contains(step));
     journal.run(host, &steps)?;
     accelerate(network, record, host)?;
+    record.bridge_mac = host.link(Side::Node, &network.bridge)?.and_then(|link| link.mac);
     record.complete = true;
     records.write(record)?;
     result(network, record, &addressing, dns, host)
@@ -172,7 +174,7 @@ pub(super) fn accelerate(network: &Network, record: &mut Record, host: &LinuxHos
 }
 
 /// The `ebpf` object with the devices that lead to other nodes' pods among the uplinks, unless uplinks are named.
-fn with_uplinks(network: &Network, host: &LinuxHost) -> Result<EbpfConfig, HostError> {
+pub(super) fn with_uplinks(network: &Network, host: &LinuxHost) -> Result<EbpfConfig, HostError> {
     let mut config = network.ebpf.clone();
     if config.uplinks.is_none() && !network.node_routes.is_empty() {
         let mut uplinks = host.default_uplinks()?;

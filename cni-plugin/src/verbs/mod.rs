@@ -8,12 +8,14 @@ mod error;
 mod gc;
 mod lease;
 mod leftovers;
+mod preview;
 mod repair;
 mod status;
 
 pub use check::Difference;
 pub use error::VerbError;
 pub use leftovers::{Leftover, leftovers};
+pub use preview::{PlannedStep, Preview, preview};
 pub use repair::Attached;
 
 use serde_json::Value;

@@ -65,7 +65,8 @@ impl Attached {
 
     /// All is looked at first: what a step restores, later ones may build on.
     fn redo(&mut self) -> Result<(), VerbError> {
-        let mac = random_mac().map_err(|error| HostError::new("read", "/dev/urandom", error))?;
+        let mac = self.record.bridge_mac.map_or_else(random_mac, Ok);
+        let mac = mac.map_err(|error| HostError::new("read", "/dev/urandom", error))?;
         let mut needed = Vec::new();
         for (step, expected) in plan::repair(&self.network, &self.record, mac)? {
             let mut holds = true;

@@ -64,7 +64,9 @@ pub struct Flow<A> {
     /// DSCP it left with, in the upper six bits; the lower two are 0.
     pub dscp_out: u8,
     /// Always 0.
-    pub padding: [u8; 6],
+    pub padding: [u8; 2],
+    /// When the first packet of the flow was learned, in s of `bpf_ktime_get_ns`; 0 if that is not known.
+    pub since_s: u32,
 }
 
 /// The device it left by is a pod's veth (else an uplink).

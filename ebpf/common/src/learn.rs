@@ -104,7 +104,8 @@ pub fn learn<I: Ip>(
         ttl_step,
         dscp_in: before.dscp,
         dscp_out: after.seen.dscp,
-        padding: [0; 6],
+        padding: [0; 2],
+        since_s: 0,
     })
 }
 

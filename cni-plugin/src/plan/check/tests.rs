@@ -21,6 +21,7 @@ fn record() -> Record {
         ifname: "eth0".into(),
         netns: "/run/netns/c1".into(),
         bridge: "br0".into(),
+        bridge_mac: None,
         veth: "veth1".into(),
         addresses: vec!["10.1.0.2/24".parse().unwrap()],
         gateways: vec!["10.1.0.1".parse().unwrap()],
