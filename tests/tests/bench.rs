@@ -13,7 +13,7 @@ use crate::check::equal;
 use crate::suite::Suite;
 
 /// What it checks for before it measures, so that the test does not install it.
-const NEEDS: [Need; 10] = [
+const NEEDS: [Need; 11] = [
     Need::Bpf,
     Need::Commands,
     Need::Tool("iptables"),
@@ -21,6 +21,7 @@ const NEEDS: [Need; 10] = [
     Need::Tool("taskset"),
     Need::Tool("time"),
     Need::Tool("strace"),
+    Need::Tool("sockperf"),
     Need::Peer("bridge"),
     Need::Peer("ptp"),
     Need::Peer("host-local"),

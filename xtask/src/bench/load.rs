@@ -8,6 +8,8 @@ pub(super) enum Load {
     /// TCP requests of 64 bytes over one connection, each after the answer to the one before; both ends on one CPU, or
     /// where the scheduler puts them.
     RoundTrips { pinned: bool },
+    /// The same on one CPU, asked by sockperf.
+    Sockperf,
     /// UDP datagrams of so many bytes of payload, counted where they arrive.
     Datagrams(u16),
     /// UDP datagrams of 64 bytes, of 10,000 flows in turn.
@@ -19,7 +21,8 @@ pub(super) enum Load {
 }
 
 impl Load {
-    pub(super) const ALL: [Load; 10] = [
+    /// What is sent on most routes.
+    pub(super) const COMMON: [Load; 10] = [
         Load::Datagrams(64),
         Load::Datagrams(1400),
         Load::ManyFlows,
@@ -37,6 +40,7 @@ impl Load {
             Load::Streams(count) => format!("tcp-stream-{count}"),
             Load::RoundTrips { pinned: true } => "tcp-rr".into(),
             Load::RoundTrips { pinned: false } => "tcp-rr-unpinned".into(),
+            Load::Sockperf => "tcp-sockperf".into(),
             Load::Datagrams(size) => format!("udp-{size}"),
             Load::ManyFlows => "udp-10k-flows".into(),
             Load::NewFlows => "udp-new-flows".into(),
@@ -51,6 +55,7 @@ impl Load {
             Load::Streams(count) => format!("TCP, {count} streams"),
             Load::RoundTrips { pinned: true } => "TCP RR, one CPU".into(),
             Load::RoundTrips { pinned: false } => "TCP RR, not pinned".into(),
+            Load::Sockperf => "TCP RR by sockperf".into(),
             Load::Datagrams(size) => format!("UDP {size} B"),
             Load::ManyFlows => "UDP 64 B, 10,000 flows".into(),
             Load::NewFlows => "UDP, first packets".into(),
@@ -61,7 +66,7 @@ impl Load {
     pub(super) fn unit(self) -> &'static str {
         match self {
             Load::Streams(_) => "Gbit/s",
-            Load::RoundTrips { .. } => "transactions/s",
+            Load::RoundTrips { .. } | Load::Sockperf => "transactions/s",
             Load::Datagrams(_) | Load::ManyFlows => "packets/s",
             Load::NewFlows => "flows/s",
             Load::Connections => "connections/s",
@@ -72,7 +77,7 @@ impl Load {
     pub(super) fn work(self) -> &'static str {
         match self {
             Load::Streams(_) => "MB",
-            Load::RoundTrips { .. } => "transaction",
+            Load::RoundTrips { .. } | Load::Sockperf => "transaction",
             Load::Datagrams(_) | Load::ManyFlows => "packet",
             Load::NewFlows => "flow",
             Load::Connections => "connection",
@@ -81,6 +86,6 @@ impl Load {
 
     /// Whether TCP carries it, which sends again what was lost.
     pub(super) fn is_tcp(self) -> bool {
-        matches!(self, Load::Streams(_) | Load::RoundTrips { .. } | Load::Connections)
+        !matches!(self, Load::Datagrams(_) | Load::ManyFlows | Load::NewFlows)
     }
 }

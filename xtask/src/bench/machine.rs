@@ -14,7 +14,7 @@ use crate::fault::Fault;
 use crate::process::{self, Captured, which};
 
 /// Programs, and the Debian packages they come from.
-const TOOLS: [(&str, &str); 7] = [
+const TOOLS: [(&str, &str); 8] = [
     ("ip", "iproute2"),
     ("nft", "nftables"),
     ("iptables", "iptables"),
@@ -22,6 +22,7 @@ const TOOLS: [(&str, &str); 7] = [
     ("taskset", "util-linux"),
     ("time", "time"),
     ("strace", "strace"),
+    ("sockperf", "sockperf"),
 ];
 const REFERENCE: &str = "containernetworking-plugins";
 
@@ -78,6 +79,7 @@ pub(super) fn describe(cpus: usize, plan: &Plan) -> Result<Value> {
             "reference": reference_version(reference),
             "iptables": said("iptables", &["--version"]),
             "iperf3": said("iperf3", &["--version"]),
+            "sockperf": said("sockperf", &["--version"]),
         },
         "plan": {
             "quick": plan.quick, "rounds": plan.rounds, "sampleSeconds": plan.seconds,

@@ -28,6 +28,16 @@ pub(super) enum Rules {
     Cluster,
 }
 
+/// Those on the shortest route: [`Load::COMMON`], and sockperf to compare our own generator with.
+const SHORTEST: [Load; 11] = {
+    let mut loads = [Load::Sockperf; 11];
+    let mut number = 0;
+    while number < Load::COMMON.len() {
+        loads[number] = Load::COMMON[number];
+        number += 1;
+    }
+    loads
+};
 /// Those measured through the rules of a cluster.
 const RULED: [Load; 4] =
     [Load::Datagrams(64), Load::RoundTrips { pinned: true }, Load::Streams(1), Load::Connections];
@@ -58,7 +68,11 @@ impl Route {
     }
 
     pub(super) fn loads(self) -> &'static [Load] {
-        if self == Route::Ruled { &RULED } else { &Load::ALL }
+        match self {
+            Route::Pod => &SHORTEST,
+            Route::Ruled => &RULED,
+            _ => &Load::COMMON,
+        }
     }
 
     /// Who takes part.

@@ -1,4 +1,4 @@
-//! The server of iperf3, in the place the traffic goes to.
+//! The servers of iperf3 and sockperf, in the place the traffic goes to.
 
 use std::fs;
 use std::process::{Child, Command, Stdio};
@@ -9,6 +9,7 @@ use anyhow::{Context, Result, ensure};
 use ebpf_bridge_lab::Place;
 
 pub(super) const PORT: u16 = 5201;
+pub(super) const SOCKPERF_PORT: u16 = 5202;
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The CPUs both ends of a measurement run on.
@@ -20,19 +21,30 @@ pub(super) struct Cpus {
     pub(super) server: usize,
 }
 
-/// An iperf3 server. It ends with the value.
+/// A server. It ends with the value.
 pub(super) struct Server(Child);
 
 impl Server {
-    /// Starts it, and waits until it listens.
+    /// Starts that of iperf3, and waits until it listens.
     pub(super) fn start(place: &Place, cpus: Cpus) -> Result<Self> {
         let mut iperf3 = pinned(place, cpus.server, "iperf3");
         iperf3.args(["--server", "--port", &PORT.to_string()]);
-        iperf3.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let server = Self(iperf3.spawn().context("starting an iperf3 server")?);
+        Self::listening(iperf3, place, PORT)
+    }
+
+    /// The same of sockperf.
+    pub(super) fn sockperf(place: &Place, cpus: Cpus) -> Result<Self> {
+        let mut sockperf = pinned(place, cpus.server, "sockperf");
+        sockperf.args(["server", "--tcp", "--port", &SOCKPERF_PORT.to_string()]);
+        Self::listening(sockperf, place, SOCKPERF_PORT)
+    }
+
+    fn listening(mut command: Command, place: &Place, port: u16) -> Result<Self> {
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let server = Self(command.spawn().with_context(|| format!("starting a server on port {port}"))?);
         let start = Instant::now();
-        while !listens(place, PORT)? {
-            ensure!(start.elapsed() < START_TIMEOUT, "nothing listens on port {PORT}");
+        while !listens(place, port)? {
+            ensure!(start.elapsed() < START_TIMEOUT, "nothing listens on port {port}");
             thread::sleep(Duration::from_millis(10));
         }
         Ok(server)

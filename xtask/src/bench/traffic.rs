@@ -1,6 +1,7 @@
 //! One sample of traffic.
 
 use std::process::Stdio;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use ebpf_bridge_lab::traffic::{Flood, churn, flood, many_flows, ping_pong};
@@ -12,7 +13,7 @@ use super::options::Plan;
 use super::results::Sample;
 use super::rig::{Ends, Rig};
 use super::route::Route;
-use super::server::{Cpus, PORT, pinned};
+use super::server::{Cpus, PORT, SOCKPERF_PORT, Server, pinned};
 use super::workload::Workload;
 
 /// Payload of a request and its answer, and of a datagram of many flows, in bytes.
@@ -35,6 +36,7 @@ pub(super) fn measure(
         Load::RoundTrips { pinned } => {
             vec![(load, round_trips(ends, plan, pinned.then_some(cpus.server))?)]
         }
+        Load::Sockperf => vec![(load, sockperf(ends, plan, cpus)?)],
         Load::Datagrams(size) => vec![(load, datagrams(ends, size, plan, cpus)?)],
         Load::ManyFlows | Load::NewFlows => flows(ends, plan, cpus)?,
         Load::Connections => vec![(load, connections(ends, plan, cpus)?)],
@@ -68,6 +70,27 @@ fn round_trips(ends: Ends, plan: &Plan, cpu: Option<usize>) -> Result<Sample> {
     Ok(Sample::rate(turns.transactions, turns.elapsed, turns.warm_up))
 }
 
+/// Its server ends with the sample.
+fn sockperf(ends: Ends, plan: &Plan, cpus: Cpus) -> Result<Sample> {
+    let _server = Server::sockperf(ends.server, cpus)?;
+    let mut sockperf = pinned(ends.client, cpus.server, "sockperf");
+    sockperf.args(["ping-pong", "--tcp", "--ip", &ends.address.to_string()]);
+    sockperf.args(["--port", &SOCKPERF_PORT.to_string(), "--msg-size", &SMALL.to_string()]);
+    let output = sockperf.args(["--time", &plan.seconds.to_string()]).output().context("running sockperf")?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    let (count, seconds) = sockperf_counts(&said).with_context(|| format!("sockperf said {said}"))?;
+    ensure!(count > 0, "sockperf got no answer");
+    Ok(Sample::rate(count, Duration::from_secs_f64(seconds), 0))
+}
+
+/// Answers and seconds of the part that counts.
+fn sockperf_counts(said: &str) -> Option<(u64, f64)> {
+    let line = said.lines().find(|line| line.contains("[Valid Duration]"))?;
+    let after =
+        |name| line.split_once(name).map(|(_, rest)| rest.split([' ', ';']).next().unwrap_or_default());
+    Some((after("ReceivedMessages=")?.parse().ok()?, after("RunTime=")?.parse().ok()?))
+}
+
 fn datagrams(ends: Ends, size: u16, plan: &Plan, cpus: Cpus) -> Result<Sample> {
     let flood = flood(ends.client, ends.server, ends.address, size.into(), plan.burst, cpus.server)?;
     Ok(flooded(flood))
@@ -85,4 +108,19 @@ fn connections(ends: Ends, plan: &Plan, cpus: Cpus) -> Result<Sample> {
 
 fn flooded(flood: Flood) -> Sample {
     Sample { lost: Some(flood.lost), ..Sample::rate(flood.received, flood.elapsed, flood.warm_up) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::sockperf_counts;
+
+    /// As sockperf 3.7 prints it.
+    #[test]
+    fn sockperf_counts_a_part_of_its_run() {
+        let said = "sockperf: [Total Run] RunTime=1.000 sec; Warm up time=400 msec; SentMessages=37552; \
+                    ReceivedMessages=37551\nsockperf: [Valid Duration] RunTime=0.555 sec; SentMessages=20187; \
+                    ReceivedMessages=20186\n";
+        assert_eq!(sockperf_counts(said), Some((20186, 0.555)));
+        assert_eq!(sockperf_counts("sockperf: ERROR: timeout"), None);
+    }
 }

@@ -12,7 +12,7 @@ struct Need {
     program: &'static str,
 }
 
-const NEEDS: [Need; 14] = [
+const NEEDS: [Need; 15] = [
     Need { package: "iproute2", program: "ip" },
     Need { package: "nftables", program: "nft" },
     Need { package: "iptables", program: "iptables" },
@@ -24,6 +24,7 @@ const NEEDS: [Need; 14] = [
     Need { package: "iperf3", program: "iperf3" },
     Need { package: "openssl", program: "openssl" },
     Need { package: "prometheus", program: "promtool" },
+    Need { package: "sockperf", program: "sockperf" },
     Need { package: "strace", program: "strace" },
     Need { package: "podman", program: "podman" },
     Need { package: "time", program: "time" },
