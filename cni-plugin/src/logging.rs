@@ -22,6 +22,16 @@ pub fn call_id() -> &'static str {
     })
 }
 
+/// The text on one line: what comes from outside must not write lines of its own into the log, nor move the cursor
+/// of whoever reads it.
+pub fn one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() { line.extend(c.escape_default()) } else { line.push(c) }
+    }
+    line
+}
+
 /// Starts logging for a call.
 ///
 /// # Errors
@@ -47,10 +57,21 @@ pub fn start(config: &LogConfig, environment: &Environment) -> Result<(), VerbEr
         .format(move |out, record| {
             let now = out.timestamp_millis();
             // One write per line, so that the lines of calls that share the file do not mix.
-            writeln!(out, "{now} {} {} {verb}{who}{trace}: {}", record.level(), call_id(), record.args())
+            let text = one_line(&record.args().to_string());
+            writeln!(out, "{now} {} {} {verb}{who}{trace}: {text}", record.level(), call_id())
         })
         .try_init();
     // A second start in one process happens only in tests.
     drop(started);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_stays_one() {
+        assert_eq!(one_line("a\nb\u{1b}[2Jä"), "a\\nb\\u{1b}[2Jä");
+    }
 }

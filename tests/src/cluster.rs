@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 
-use crate::{Node, Place};
+use crate::{Node, Place, traffic::PATIENCE};
 
 /// The link between the nodes, by this name on both.
 pub const LAN: &str = "lan0";
@@ -52,7 +52,7 @@ impl Cluster {
 fn settle(node: &Place) -> Result<()> {
     let start = Instant::now();
     while !node.call(&format!("ip -6 route show table local type local dev {LAN}"))?.contains("fe80:") {
-        ensure!(start.elapsed() < Duration::from_secs(5), "{LAN} gets no link-local address");
+        ensure!(start.elapsed() < PATIENCE, "{LAN} gets no link-local address");
         thread::sleep(Duration::from_millis(5));
     }
     Ok(())

@@ -33,7 +33,7 @@ const CONFIG_DIR: &str = "/etc/cni/net.d";
 const NAMESPACE: &str = "k8s.io";
 /// The only snapshotter that needs nothing of the file system it works on.
 const SNAPSHOTTER: &str = "native";
-const START_TIMEOUT: Duration = Duration::from_secs(15);
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A containerd on a node. It ends with the value, and with it all it started.
 pub struct Containerd<'node> {

@@ -27,6 +27,7 @@ mod mounts;
 mod needs;
 mod node;
 pub mod observe;
+pub mod operator;
 mod outside;
 mod place;
 pub mod plugin;

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 
+use crate::traffic::PATIENCE;
 use crate::{Family, Place};
 
 /// The node's own address on its uplink.
@@ -90,7 +91,7 @@ fn settle(node: &Place) -> Result<()> {
     let start = Instant::now();
     let shown = format!("ip -6 route show table local type local dev {UPLINK}");
     while !node.call(&shown)?.contains("fe80:") {
-        ensure!(start.elapsed() < Duration::from_secs(5), "{UPLINK} gets no link-local address");
+        ensure!(start.elapsed() < PATIENCE, "{UPLINK} gets no link-local address");
         thread::sleep(Duration::from_millis(5));
     }
     Ok(())

@@ -12,6 +12,9 @@ use std::thread;
 
 use anyhow::{Context, Result, bail};
 use nix::sched::{CloneFlags, setns, unshare};
+use nix::sys::prctl::set_pdeathsig;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use crate::seccomp;
@@ -34,6 +37,12 @@ impl Place {
             unshare(CloneFlags::CLONE_NEWNET).context("making a network namespace")?;
             Ok(Place { net: open_own("net")?, mnt: None, mounts_forbidden: false })
         })
+    }
+
+    /// Lets this process hold as many places as it may: each is an open file, and many shells allow 1024.
+    pub fn allow_many() -> Result<()> {
+        let (_, most) = getrlimit(Resource::RLIMIT_NOFILE).context("asking how many files may be open")?;
+        setrlimit(Resource::RLIMIT_NOFILE, most, most).context("raising how many files may be open")
     }
 
     /// New network and mount namespaces, the mounts arranged by `prepare`, which runs inside both.
@@ -86,6 +95,15 @@ impl Place {
         };
         // SAFETY: between fork and exec the closure makes system calls only; it neither allocates nor locks.
         unsafe { command.pre_exec(enter) };
+        command
+    }
+
+    /// The same, and the process is killed when the thread that started it ends, whatever ends that one: a server outlives
+    /// no test program that is interrupted.
+    pub fn dependent(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = self.command(program);
+        // SAFETY: one system call, and nothing is allocated.
+        unsafe { command.pre_exec(|| Ok(set_pdeathsig(Signal::SIGKILL)?)) };
         command
     }
 

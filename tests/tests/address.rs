@@ -1,7 +1,6 @@
 //! Addresses, routes, MTU and sysctls: what hurt users of the reference (rows A1 to A8 of the fault list).
 
 use std::net::{IpAddr, Ipv6Addr};
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use ebpf_bridge_lab::libcni::{Conflist, Container, Runtime};
@@ -133,7 +132,7 @@ fn no_advertisement() -> Result<()> {
     control.call("ip link set eth0 up")?;
     let heard =
         |pod: &Pod| pod.call("ip -6 address show dev eth0").map(|shown| shown.contains("2001:db8:bad:"));
-    crate::check::eventually("the control hears the router", Duration::from_secs(5), || {
+    crate::check::eventually("the control hears the router", traffic::PATIENCE, || {
         traffic::advertise(&scene.node, config::BRIDGE)?;
         heard(&control)
     })?;

@@ -1,5 +1,6 @@
 //! A fast flow, and then something changes: the kernel's word counts within one `renew`, and nothing is lost.
 
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -9,25 +10,25 @@ use ebpf_bridge_lab::traffic::{self, Steady};
 use ebpf_bridge_lab::{Need, Node, Scene, UPLINK, Variant, config};
 use serde_json::json;
 
-use crate::check::{equal, eventually};
+use crate::check::{equal, eventually, within};
 use crate::suite::Suite;
 
-/// One `renew` (1 s by default), and what the test itself needs to notice.
-const ENFORCED: Duration = Duration::from_millis(1200);
-/// The longest time without an answer that counts as nothing lost.
-const NOTICEABLE: Duration = Duration::from_millis(250);
+/// One `renew` (1 s by default), and some.
+const ENFORCED: Duration = Duration::from_millis(1100);
+/// The longest time without an answer that counts as nothing lost: less than one `renew`.
+const NOTICEABLE: Duration = Duration::from_millis(900);
 
 pub(crate) fn register(suite: &mut Suite) {
     let bpf = [Need::Bpf];
-    suite.test_with(&bpf, "change: a drop rule stops a fast flow to outside within 1.2 s", || {
+    suite.test_with(&bpf, "change: a drop rule stops a fast flow to outside within 1.1 s", || {
         dropped(Steady::udp, Towards::Outside, "ip lab-policy")
     });
-    suite.test_with(&bpf, "change: a drop rule stops a fast connection to outside within 1.2 s", || {
+    suite.test_with(&bpf, "change: a drop rule stops a fast connection to outside within 1.1 s", || {
         dropped(Steady::tcp, Towards::Outside, "ip lab-policy")
     });
     suite.test_with(
         &[Need::Bpf, Need::BridgeFilter],
-        "change: a drop rule of the bridge stops a fast flow from pod to pod within 1.2 s",
+        "change: a drop rule of the bridge stops a fast flow from pod to pod within 1.1 s",
         || dropped(Steady::udp, Towards::Pod, "bridge lab-policy"),
     );
     suite.test_with(&bpf, "change: a fast connection outlives the programs on both veths", || {
@@ -67,12 +68,8 @@ fn dropped(flow: Flow, towards: Towards, table: &str) -> Result<()> {
          add rule {table} c ip saddr {client} drop"
     );
     scene.node.call(&rules)?;
-    let ruled = Instant::now();
-    std::thread::sleep(ENFORCED + Duration::from_millis(300));
-    let report = steady.report();
-    let late = report.last.saturating_duration_since(ruled);
-    ensure!(late < ENFORCED, "answers came until {late:?} after the rule: {report:?}");
-    ensure!(report.answered > 0, "no answer at all: {report:?}");
+    thread::sleep(ENFORCED);
+    steady.stands_still(Duration::from_millis(300))?;
 
     scene.node.call(&format!("nft delete table {table}"))?;
     steady.goes_on(20, traffic::PATIENCE).context("after the rule was removed")?;
@@ -116,18 +113,22 @@ fn address_reused() -> Result<()> {
         json!({"ranges": [[{"subnet": "10.1.0.0/24", "rangeStart": "10.1.0.2", "rangeEnd": "10.1.0.3"}]]});
     let list = Conflist::of(config::with(config::bridge("auto"), &json!({"ipam": range})));
     let mut scene = Scene::new(Node::new()?, list);
-    scene.wire("pod1")?;
-    scene.wire("pod2")?;
-    let (client, old) = (&scene.pods[0], &scene.pods[1]);
-    traffic::round_trips(client, old, old.address(), 1000)?;
-    let (address, container) = (old.address(), old.container.clone());
-    scene.runtime.del(&scene.node, &container)?;
-    scene.wire("pod3")?;
-    let (client, new) = (&scene.pods[0], &scene.pods[2]);
-    equal("the new pod's address", new.address(), address)?;
-    let start = Instant::now();
-    traffic::round_trips(client, new, address, 1).context("the first connection")?;
-    ensure!(start.elapsed() < Duration::from_secs(1), "the first connection took {:?}", start.elapsed());
+    scene.wire("client")?;
+    scene.wire("server")?;
+    let address = scene.pods[1].address();
+    within("the first connection", Duration::from_secs(1), || {
+        let (client, old) = (&scene.pods[0], &scene.pods[1]);
+        traffic::round_trips(client, old, address, 1000)?;
+        scene.runtime.del(&scene.node, &old.container)?;
+        scene.pods.pop().context("the server")?.pod.destroy()?;
+        scene.wire("server")?;
+        let (client, new) = (&scene.pods[0], &scene.pods[1]);
+        equal("the new pod's address", new.address(), address)?;
+        let start = Instant::now();
+        traffic::round_trips(client, new, address, 1).context("the first connection")?;
+        Ok(start.elapsed())
+    })?;
+    let (client, new) = (&scene.pods[0], &scene.pods[1]);
     let echo = traffic::echo(client, new, address, 1000, 64)?;
     ensure!(echo.lost == 0, "{} datagrams had no answer", echo.lost);
     traffic::upload(client, new, address, 4 << 20)?;

@@ -22,6 +22,29 @@ pub(crate) fn refused<T: Debug>(outcome: Result<T>) -> Result<PluginError> {
     }
 }
 
+/// How often something is tried that a machine busy with other things may delay.
+const ATTEMPTS: usize = 3;
+
+/// Takes the time of something, anew if it took too long: what is always late fails, what a busy machine delays does
+/// not.
+///
+/// # Errors
+/// If it took `limit` or longer each time.
+pub(crate) fn within(
+    what: &str,
+    limit: Duration,
+    mut attempt: impl FnMut() -> Result<Duration>,
+) -> Result<()> {
+    let mut taken = Vec::new();
+    for _ in 0..ATTEMPTS {
+        taken.push(attempt()?);
+        if taken.last().is_some_and(|taken| *taken < limit) {
+            return Ok(());
+        }
+    }
+    bail!("{what}: took {taken:?}, each time {limit:?} or longer")
+}
+
 /// Asks again and again until `done` says yes.
 ///
 /// # Errors

@@ -113,7 +113,7 @@ fn get(place: &Place, server: SocketAddr) -> Result<String> {
 
 /// What a shell's command line prints in a container of its own. wget's own -T crashes in Debian's static busybox.
 fn fetch_in_container(containerd: &Containerd, id: &str, line: &str) -> Result<String> {
-    containerd.run_once(id, &["timeout", "10", "sh", "-c", line])
+    containerd.run_once(id, &["timeout", "60", "sh", "-c", line])
 }
 
 fn host_port(node: &Node) -> SocketAddr {

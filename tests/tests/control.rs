@@ -19,8 +19,8 @@ use tempfile::{NamedTempFile, TempPath};
 use crate::check::{equal, eventually};
 use crate::suite::Suite;
 
-/// The longest time without an answer that counts as nothing lost.
-const NOTICEABLE: Duration = Duration::from_millis(250);
+/// The longest time without an answer that counts as nothing lost: less than one `renew`.
+const NOTICEABLE: Duration = Duration::from_millis(900);
 /// Where the plugin pins.
 const PINS: &str = "/sys/fs/bpf/ebpf-bridge";
 
@@ -181,7 +181,7 @@ fn flush(scene: &mut Scene) -> Result<()> {
 /// The programs were loaded by the plugin, which is long gone; whoever asks later gets the events.
 fn monitor(scene: &mut Scene) -> Result<()> {
     let output =
-        scene.node.command(plugin::path()?).args(["monitor", "--for", "2", "--reason", "stale"]).output()?;
+        scene.node.command(plugin::path()?).args(["monitor", "--for", "3", "--reason", "stale"]).output()?;
     let text = String::from_utf8_lossy(&output.stdout);
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let pair = format!("{}:", scene.pods[0].address());

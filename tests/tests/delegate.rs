@@ -225,7 +225,7 @@ fn reference_dhcp() -> Result<()> {
 }
 
 fn dhcp_lease(node: Node) -> Result<()> {
-    eventually("the daemon listens", Duration::from_secs(5), || {
+    eventually("the daemon listens", traffic::PATIENCE, || {
         Ok(node.call("ls /run/cni/dhcp.sock").is_ok())
     })?;
     thread::sleep(Duration::from_millis(100));

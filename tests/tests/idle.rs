@@ -88,7 +88,7 @@ fn connect(scene: &Scene, address: IpAddr) -> Result<(TcpStream, TcpStream)> {
     let (server, _) = listener.accept()?;
     for end in [&client, &server] {
         end.set_nodelay(true)?;
-        end.set_read_timeout(Some(Duration::from_secs(2)))?;
+        end.set_read_timeout(Some(PATIENCE))?;
     }
     Ok((client, server))
 }

@@ -161,7 +161,7 @@ fn duplicate() -> Result<()> {
     let start = Instant::now();
     let error = refused(scene.wire("pod1").map(|pod| pod.result.clone()))?;
     ensure!(error.msg.contains("fd00:1::2") && error.msg.contains("in use"), "not the reason: {error}");
-    ensure!(start.elapsed() < Duration::from_secs(5), "noticed only after {:?}", start.elapsed());
+    ensure!(start.elapsed() < traffic::PATIENCE, "noticed only after {:?}", start.elapsed());
     Snapshot::take(&scene.node)?.ensure_equals(&before)
 }
 

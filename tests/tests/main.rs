@@ -20,6 +20,7 @@ mod equivalence;
 mod fast;
 mod identity;
 mod idle;
+mod install;
 mod invalid;
 mod keys;
 mod killed;
@@ -81,5 +82,6 @@ fn main() -> ExitCode {
     programs::register(&mut suite);
     protocol::register(&mut suite);
     containerd::register(&mut suite);
+    install::register(&mut suite);
     suite.run(&arguments)
 }

@@ -1,51 +1,69 @@
 //! `cargo xtask bench`: our plugin beside what else there is, in ratios that hold on this machine.
 //!
 //! Rates of one machine say little on another, and this one may be shared. So everything is measured in rounds; each
-//! round takes one sample of every variant of a workload in turn, in another order than the round before; what
-//! counts is the ratio of medians.
+//! round takes one sample of every variant of a trial in turn, in another order than the round before; what counts is
+//! the ratio of medians.
 
 mod chart;
+mod docs;
+mod draw;
+mod execution;
 mod lifecycle;
+mod load;
 mod machine;
 mod meter;
 mod options;
+mod outcome;
+mod profile;
 mod progress;
 mod report;
 mod results;
 mod rig;
+mod route;
 mod rules;
 mod server;
+mod stall;
 mod stand;
+mod statistics;
+mod table;
 mod targets;
 mod traffic;
+mod trial;
 mod variant;
 mod workload;
 
 use std::env;
-use std::fs;
-use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use ebpf_bridge_lab::{plugin, traffic as lab};
-use serde_json::{Value, json};
+use ebpf_bridge_lab::{Place, plugin, traffic as lab};
 
 pub(crate) use self::options::Options;
 use self::options::Plan;
+use self::outcome::Outcome;
 use self::progress::Progress;
 use self::results::Results;
 use self::server::Cpus;
 use self::stand::Stand;
+use self::trial::Stage;
 use crate::build;
-use crate::fault::Fault;
 use crate::workspace::Workspace;
 
-/// Builds what is missing, measures, and writes results, report and charts.
+/// Builds what is missing, measures, and writes results, report and charts; or reports once more what was measured.
 pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
-    let plan = options.plan();
-    if plan.workloads.is_empty() {
-        let names = workload::Workload::all().iter().map(|w| w.name()).collect::<Vec<_>>().join(", ");
-        return Err(Fault::new("no workload has that name", format!("choose of {names}")).into());
-    }
+    let out = options.from.as_ref().or(options.out.as_ref());
+    let out = out.cloned().unwrap_or_else(|| workspace.target.join("bench"));
+    let outcome = match &options.from {
+        Some(dir) => Outcome::read(dir)?,
+        None => measure(workspace, options)?,
+    };
+    outcome.write(&out)?;
+    println!("{}", report::targets(&outcome.results));
+    println!("results, report and charts are in {}", out.display());
+    if options.docs { docs::write_all(workspace, &outcome) } else { Ok(()) }
+}
+
+fn measure(workspace: &Workspace, options: &Options) -> Result<Outcome> {
+    let plan = options.plan()?;
     if let Some(dir) = &options.reference {
         plugin::choose_reference(dir.canonicalize().with_context(|| format!("no {}", dir.display()))?);
     }
@@ -53,11 +71,15 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     if env::var_os(plugin::PATH_VARIABLE).is_none() {
         plugin::choose(build::run(workspace)?);
     }
+    Place::allow_many()?;
     let cpus = lab::cpus()?;
-    let about = machine::describe(cpus.len())?;
-    let results = measure(&plan, choose(&cpus)?)?;
-    let out = options.out.clone().unwrap_or_else(|| workspace.target.join("bench"));
-    write(&out, &plan, about, &results)
+    let about = machine::describe(cpus.len(), &plan)?;
+    let cpus = choose(&cpus)?;
+    let mut stand = Stand::new(&plan, cpus);
+    let results = take(&plan, &mut stand)?;
+    eprintln!("profiling the programs");
+    let profile = profile::measure(&stand, &plan, cpus)?;
+    Ok(Outcome { about, results, profile })
 }
 
 /// The first CPU for clients and the last for servers: with two they are as far apart as they can be.
@@ -66,47 +88,49 @@ fn choose(cpus: &[usize]) -> Result<Cpus> {
     Ok(Cpus { client: cpus[0], server: cpus[cpus.len() - 1] })
 }
 
-fn measure(plan: &Plan, cpus: Cpus) -> Result<Results> {
-    eprintln!("setting up {} workloads", plan.workloads.len());
-    let stand = Stand::build(plan, cpus)?;
+fn take(plan: &Plan, stand: &mut Stand) -> Result<Results> {
+    let stages = trial::stages(&plan.workloads, plan.rounds);
+    let samples = stages.iter().map(|stage| {
+        let in_round: usize = stage.trials.iter().map(|trial| trial.variants().len()).sum();
+        in_round * stage.rounds as usize
+    });
+    let mut progress = Progress::new(samples.sum());
     let mut results = Results::default();
-    let in_round: usize = plan.workloads.iter().map(|workload| workload.variants().len()).sum();
-    let mut progress = Progress::new(in_round * plan.rounds as usize);
-    for round in 0..plan.rounds {
-        progress.round(round, plan.rounds);
-        for &workload in &plan.workloads {
-            let mut variants = workload.variants().to_vec();
-            let first = round as usize % variants.len();
-            variants.rotate_left(first);
-            for variant in variants {
-                let what = format!("{}: {}", workload.title(), variant.title());
-                progress.sample(&what);
-                let again = |error| {
-                    eprintln!("\n{what}: {error:#}; once more");
-                    stand.sample(workload, variant)
-                };
-                let sample = stand.sample(workload, variant).or_else(again).context(what.clone())?;
-                results.push(workload, variant, sample);
-            }
+    for stage in &stages {
+        progress.stage(&stage.title());
+        stand.prepare(stage)?;
+        for round in 0..stage.rounds {
+            progress.round(round, stage.rounds);
+            take_round(stage, round, stand, &mut results, &mut progress)?;
         }
     }
     progress.end();
     Ok(results)
 }
 
-fn write(out: &Path, plan: &Plan, mut about: Value, results: &Results) -> Result<()> {
-    fs::create_dir_all(out).with_context(|| format!("making {}", out.display()))?;
-    about["plan"] = json!({"quick": plan.quick, "rounds": plan.rounds, "sampleSeconds": plan.seconds,
-        "burstMillis": plan.burst.as_millis() as u64, "repeats": plan.repeats});
-    about["results"] = results.json();
-    about["targets"] = targets::json(results);
-    let charts = chart::draw(out, results)?;
-    let report = report::markdown(&about, results, &charts);
-    for (name, text) in [("results.json", format!("{about:#}\n")), ("report.md", report.clone())] {
-        let path = out.join(name);
-        fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
+fn take_round(
+    stage: &Stage,
+    round: u32,
+    stand: &Stand,
+    results: &mut Results,
+    progress: &mut Progress,
+) -> Result<()> {
+    for &trial in &stage.trials {
+        let mut variants = trial.variants().to_vec();
+        let first = round as usize % variants.len();
+        variants.rotate_left(first);
+        for variant in variants {
+            let what = format!("{}: {}", trial.title(), variant.title());
+            progress.sample(&what);
+            let again = |error| {
+                eprintln!("\n{what}: {error:#}; once more");
+                stand.sample(trial, variant)
+            };
+            let samples = stand.sample(trial, variant).or_else(again).context(what.clone())?;
+            for (workload, sample) in samples {
+                results.push(workload, variant, sample);
+            }
+        }
     }
-    println!("{}", report::targets(results));
-    println!("results, report and charts are in {}", out.display());
     Ok(())
 }

@@ -1,12 +1,10 @@
 //! `cargo xtask lint`: formatting, clippy with warnings denied, dependencies.
 
-use std::process::{Command, Stdio};
-
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use crate::build_ebpf;
 use crate::fault::Fault;
-use crate::process::{self, Captured, which};
+use crate::process::{Captured, passes, which};
 use crate::toolchain::Toolchain;
 use crate::workspace::Workspace;
 
@@ -41,8 +39,12 @@ fn tools(workspace: &Workspace) -> Result<()> {
 
 fn format(workspace: &Workspace) -> Result<bool> {
     let host = passes(workspace.cargo("fmt").args(["--all", "--check"]))?;
-    let manifest = workspace.root.join("ebpf/Cargo.toml");
-    Ok(passes(workspace.cargo("fmt").arg("--check").arg("--manifest-path").arg(manifest))? && host)
+    let mut passed = host;
+    for manifest in ["ebpf/Cargo.toml", "tests/fuzz/libfuzzer/Cargo.toml"] {
+        let manifest = workspace.root.join(manifest);
+        passed &= passes(workspace.cargo("fmt").arg("--check").arg("--manifest-path").arg(manifest))?;
+    }
+    Ok(passed)
 }
 
 fn clippy(workspace: &Workspace) -> Result<bool> {
@@ -81,10 +83,4 @@ fn dependencies(workspace: &Workspace) -> Result<bool> {
         passed &= passes(deny.args(["licenses", "bans", "sources"]))?;
     }
     Ok(passed)
-}
-
-fn passes(command: &mut Command) -> Result<bool> {
-    println!("$ {}", process::line(command));
-    let status = command.stdin(Stdio::null()).status();
-    Ok(status.with_context(|| format!("cannot run `{}`", process::line(command)))?.success())
 }

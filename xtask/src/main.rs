@@ -6,6 +6,7 @@ mod build_ebpf;
 mod debian;
 mod demo;
 mod fault;
+mod fuzz;
 mod lint;
 mod process;
 mod setup;
@@ -41,6 +42,8 @@ enum Verb {
     Demo,
     /// Compare speed and cost with the reference bridge, a bare wire and the node's own network
     Bench(bench::Options),
+    /// Look for input that is handled wrongly, or replay what was found
+    Fuzz(fuzz::Options),
     /// Check formatting, clippy and dependencies
     Lint,
 }
@@ -68,6 +71,7 @@ fn run(verb: &Verb) -> anyhow::Result<ExitCode> {
         Verb::Test(options) => return test::run(&workspace, options),
         Verb::Demo => return demo::run(&workspace),
         Verb::Bench(options) => bench::run(&workspace, options)?,
+        Verb::Fuzz(options) => fuzz::run(&workspace, options)?,
         Verb::Lint => lint::run(&workspace)?,
     }
     Ok(ExitCode::SUCCESS)

@@ -78,6 +78,13 @@ impl Captured {
     }
 }
 
+/// Shows a command, runs it without input, and tells whether it succeeded.
+pub(crate) fn passes(command: &mut Command) -> Result<bool> {
+    println!("$ {}", line(command));
+    let status = command.stdin(Stdio::null()).status();
+    Ok(status.with_context(|| format!("cannot run `{}`", line(command)))?.success())
+}
+
 /// The command as one would type it.
 pub(crate) fn line(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());

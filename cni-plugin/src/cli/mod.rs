@@ -1,9 +1,14 @@
 //! The operator's tool: one file per verb. Exit codes: 0 fine, 1 failed, 2 usage.
 
 mod control;
+mod install;
+mod manual;
 mod monitor;
+mod replace;
 mod stats;
 mod status;
+mod uninstall;
+mod version;
 
 use std::{
     ffi::OsString,
@@ -21,11 +26,14 @@ use self::control::{Control, Rung, control};
 /// Version of every JSON document the tool prints.
 pub(crate) const SCHEMA_VERSION: u32 = 1;
 
+/// What this is, in words by which a binary is known to be it.
+const ABOUT: &str = "A CNI bridge plugin whose established flows are carried by eBPF";
+
 #[derive(Parser)]
 #[command(
     name = "ebpf-bridge",
     version,
-    about = "A CNI bridge plugin whose established flows are carried by eBPF"
+    about = ABOUT
 )]
 struct Cli {
     #[command(subcommand)]
@@ -71,6 +79,23 @@ enum Verb {
     Stats,
     /// Pods of this node, and which programs are on which device
     Status,
+    /// Put this binary, and a network configuration, where the container runtime looks for them
+    Install(install::Install),
+    /// Take away what `install` and the plugin have made, as far as no pod needs it
+    Uninstall(install::Place),
+    /// Version of the plugin, of the protocol and of the programs
+    Version,
+    /// A completion script for a shell
+    Completions {
+        /// The shell
+        #[arg(value_enum)]
+        shell: clap_complete::Shell,
+    },
+    /// The manual page, for man(1)
+    Man {
+        /// Of this verb
+        verb: Option<String>,
+    },
 }
 
 /// A document and the same for people.
@@ -109,17 +134,24 @@ fn serve(cli: &Cli) -> anyhow::Result<()> {
         }
         Verb::Stats => stats::stats(&cli.bpffs)?,
         Verb::Status => status::status(&cli.bpffs)?,
+        Verb::Install(options) => install::install(options)?,
+        Verb::Uninstall(place) => uninstall::uninstall(place, &cli.bpffs)?,
+        Verb::Version => version::version(),
+        Verb::Completions { shell } => return Ok(write(&manual::completions(*shell))?),
+        Verb::Man { verb } => return Ok(write(&manual::man(verb.as_deref())?)?),
     };
     Ok(print(&report, cli.output)?)
 }
 
 fn print(report: &Report, output: Output) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    let written = match output {
-        Output::Table => out.write_all(report.table.as_bytes()),
-        Output::Json => writeln!(out, "{:#}", report.json),
-    };
-    match written {
+    match output {
+        Output::Table => write(report.table.as_bytes()),
+        Output::Json => write(format!("{:#}\n", report.json).as_bytes()),
+    }
+}
+
+fn write(text: &[u8]) -> io::Result<()> {
+    match io::stdout().lock().write_all(text) {
         // Whoever reads has seen enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         other => other,

@@ -139,10 +139,11 @@ fn answer(program: &Path, stdout: &[u8]) -> Result<Option<Value>, DelegateError>
 
 fn refusal(plugin: &str, program: PathBuf, output: std::process::Output) -> DelegateError {
     match serde_json::from_slice(&output.stdout) {
-        Ok(Refusal { code, msg, details }) => {
+        // Without a code or a word it is no error document: ours must have both.
+        Ok(Refusal { code, msg, details }) if code != 0 && !msg.trim().is_empty() => {
             DelegateError::Refused { plugin: plugin.to_owned(), code, msg, details }
         }
-        Err(_) => DelegateError::Died { program, status: output.status },
+        _ => DelegateError::Died { program, status: output.status },
     }
 }
 
@@ -202,7 +203,14 @@ mod tests {
 
     #[test]
     fn a_plugin_that_breaks_the_protocol_is_named() {
-        for script in ["exit 3", "echo nonsense; exit 1", "kill -9 $$", "echo nonsense"] {
+        for script in [
+            "exit 3",
+            "echo nonsense; exit 1",
+            "kill -9 $$",
+            "echo nonsense",
+            r#"echo '{"code":0,"msg":"why"}'; exit 1"#,
+            r#"echo '{"code":7,"msg":""}'; exit 1"#,
+        ] {
             let error = run_fake(script).unwrap_err();
             assert!(error.to_string().contains("/fake"), "{script}: {error}");
             assert!(!error.left_nothing(), "{script}");

@@ -110,6 +110,18 @@ pub enum RequestError {
     },
 }
 
+impl Attachment {
+    /// The attachment of an interface of a container.
+    ///
+    /// # Errors
+    /// The name that breaks a rule.
+    pub fn new(container_id: String, ifname: String) -> Result<Self, RequestError> {
+        check_container_id(&container_id)?;
+        check_ifname(&ifname)?;
+        Ok(Self { container_id, ifname })
+    }
+}
+
 impl Environment {
     /// Reads the environment through `variable`, which returns a variable's value.
     ///
@@ -125,9 +137,7 @@ impl Environment {
         }
         let attachment = match (get("CNI_CONTAINERID"), get("CNI_IFNAME")) {
             (Some(container_id), Some(ifname)) if !verb.required().is_empty() => {
-                check_container_id(&container_id)?;
-                check_ifname(&ifname)?;
-                Some(Attachment { container_id, ifname })
+                Some(Attachment::new(container_id, ifname)?)
             }
             _ => None,
         };
@@ -174,16 +184,24 @@ fn check_container_id(value: &str) -> Result<(), RequestError> {
     })
 }
 
-/// `dev_valid_name` of `net/core/dev.c`, and the specification's own rule.
+/// True for names that an interface can have: the rules of `dev_valid_name` of `net/core/dev.c` and the specification's
+/// own. In a name with a '%' the kernel puts a number (`dev_alloc_name`), and "all" and "default" are the directories
+/// under /proc/sys/net/ipv4/conf that are no interface's.
+pub fn is_ifname(name: &str) -> bool {
+    let odd = |c: char| matches!(c, '/' | ':' | '%') || c.is_whitespace() || c.is_control();
+    (1..=IFNAME_MAX).contains(&name.len())
+        && !name.contains(odd)
+        && ![".", "..", "all", "default"].contains(&name)
+}
+
 fn check_ifname(value: &str) -> Result<(), RequestError> {
-    let clean = !value.contains(|c: char| c == '/' || c == ':' || c.is_whitespace() || c.is_control());
-    if clean && value.len() <= IFNAME_MAX && value != "." && value != ".." {
+    if is_ifname(value) {
         return Ok(());
     }
     Err(RequestError::Invalid {
         variable: "CNI_IFNAME",
         value: value.to_owned(),
-        allowed: "1 to 15 characters without '/', ':' and white space, and not '.' or '..'",
+        allowed: "1 to 15 characters without '/', ':', '%' and white space, and not '.', '..', 'all' or 'default'",
     })
 }
 
@@ -240,7 +258,8 @@ mod tests {
         for id in ["../x", "a/b", ".hidden", "-flag", "a b", "ä"] {
             assert!(matches!(read(&add(id, "eth0", "")), Err(RequestError::Invalid { .. })), "{id}");
         }
-        for ifname in ["a/b", "..", ".", "a:b", "a b", "sixteen-letters-"] {
+        for ifname in ["a/b", "..", ".", "a:b", "a b", "a\nb", "eth%d", "all", "default", "sixteen-letters-"]
+        {
             assert!(matches!(read(&add("c", ifname, "")), Err(RequestError::Invalid { .. })), "{ifname}");
         }
     }

@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use ipnetwork::IpNetwork;
+
 use super::netconf::{ConfigError, NetConf};
 use crate::cni::request::Environment;
 
@@ -15,10 +17,7 @@ pub(super) fn mac(conf: &NetConf, environment: &Environment) -> Result<Option<[u
     let Some((key, text)) = candidates.into_iter().find_map(|(key, text)| Some((key, text?))) else {
         return Ok(None);
     };
-    let bytes: Option<Vec<u8>> = text
-        .split(':')
-        .map(|byte| (byte.len() == 2).then(|| u8::from_str_radix(byte, 16).ok()).flatten())
-        .collect();
+    let bytes: Option<Vec<u8>> = text.split(':').map(byte).collect();
     match bytes.as_deref() {
         // Bit 0 of the first byte marks a group address, which no interface may have.
         Some(&[a, b, c, d, e, f]) if a & 1 == 0 => Ok(Some([a, b, c, d, e, f])),
@@ -37,12 +36,20 @@ pub(super) fn ips(conf: &NetConf, environment: &Environment) -> Result<Vec<IpAdd
     let mut ips = Vec::new();
     for (key, texts) in sources {
         for text in texts {
-            // An address may carry its prefix length.
-            let address = text.split('/').next().unwrap_or_default();
-            ips.push(address.parse().map_err(|_| {
+            ips.push(address(&text).ok_or_else(|| {
                 ConfigError::value(key, format!("{text:?}"), "IP addresses, with or without a prefix length")
             })?);
         }
     }
     Ok(ips)
+}
+
+/// Two hexadecimal digits. The number parser alone would take a sign for one.
+fn byte(text: &str) -> Option<u8> {
+    let digits = text.len() == 2 && text.chars().all(|c| c.is_ascii_hexdigit());
+    digits.then(|| u8::from_str_radix(text, 16).ok()).flatten()
+}
+
+fn address(text: &str) -> Option<IpAddr> {
+    if text.contains('/') { text.parse::<IpNetwork>().ok().map(|net| net.ip()) } else { text.parse().ok() }
 }

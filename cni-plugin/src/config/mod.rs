@@ -3,6 +3,7 @@
 
 mod asked;
 mod ebpf;
+mod list;
 mod netconf;
 mod network;
 mod pod_cidr;
@@ -11,8 +12,8 @@ mod tests;
 mod vlan;
 
 pub use ebpf::{Attach, EbpfConfig, Mode};
-pub(crate) use netconf::NetConf;
-pub use netconf::{AttachmentRef, ConfigError};
+pub use list::{List, ListError, TYPE};
+pub use netconf::{AttachmentRef, ConfigError, NetConf};
 pub use network::{Gateway, Ipam, LogConfig, MasqueradeBackend, Network};
 pub use pod_cidr::NodeRoute;
 pub use vlan::Vlans;

@@ -61,7 +61,7 @@ impl ConfigError {
 /// The keys of the reference `bridge` plugin, and ours.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct NetConf {
+pub struct NetConf {
     pub(crate) cni_version: Option<String>,
     pub(crate) name: Option<String>,
     pub(crate) bridge: Option<String>,
@@ -183,7 +183,10 @@ pub struct AttachmentRef {
 
 impl NetConf {
     /// Reads the types of the keys.
-    pub(crate) fn parse(raw: &Value) -> Result<Self, ConfigError> {
+    ///
+    /// # Errors
+    /// The first key that is of another type.
+    pub fn parse(raw: &Value) -> Result<Self, ConfigError> {
         if !raw.is_object() {
             return Err(ConfigError::NotAnObject);
         }
@@ -192,7 +195,7 @@ impl NetConf {
     }
 
     /// Keys that neither we nor the specification know: mistyped, most likely.
-    pub(crate) fn unknown_keys(&self) -> impl Iterator<Item = &str> {
+    pub fn unknown_keys(&self) -> impl Iterator<Item = &str> {
         const RESERVED: &[&str] = &["type", "capabilities", "cniVersions", "disableCheck", "disableGC"];
         let known = |key: &str| RESERVED.contains(&key) || key.starts_with("cni.dev/");
         self.rest.keys().map(String::as_str).filter(move |key| !known(key))

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     cni::{
-        request::{Environment, is_name},
+        request::{self, Environment, is_name},
         types::Dns,
         version::{SUPPORTED, UNSTATED},
     },
@@ -126,11 +126,7 @@ impl Network {
     ///
     /// # Errors
     /// The first key that is wrong, with its value and what is allowed.
-    pub(crate) fn validate(
-        mut conf: NetConf,
-        raw: Value,
-        environment: &Environment,
-    ) -> Result<Self, ConfigError> {
+    pub fn validate(mut conf: NetConf, raw: Value, environment: &Environment) -> Result<Self, ConfigError> {
         let cni_version = version(&conf)?;
         let name = conf.name.clone().unwrap_or_default();
         if !is_name(&name) || name.len() > 200 {
@@ -178,7 +174,10 @@ impl Network {
 
 impl LogConfig {
     /// Reads only the log keys, so that an error in any other key can be logged.
-    pub(crate) fn validate(conf: &NetConf) -> Result<Self, ConfigError> {
+    ///
+    /// # Errors
+    /// The one that is wrong.
+    pub fn validate(conf: &NetConf) -> Result<Self, ConfigError> {
         let level = match conf.log_level.as_deref() {
             None => log::LevelFilter::Info,
             Some(text) => text.parse().map_err(|_| {
@@ -250,16 +249,17 @@ fn bridge(conf: &NetConf) -> Result<String, ConfigError> {
     if is_ifname(&name) {
         return Ok(name);
     }
-    Err(ConfigError::value("bridge", format!("{name:?}"), "an interface name of 1 to 15 characters"))
+    Err(ConfigError::value(
+        "bridge",
+        format!("{name:?}"),
+        "1 to 15 letters, digits, '_', '.' and '-', and not 'all' or 'default'",
+    ))
 }
 
-/// Interface names we make or open ourselves: stricter than the kernel, so that they are also safe as a
-/// component of a path under /proc/sys/net, where '.' and '/' change roles.
+/// Interface names we make or open on the node: stricter than for the pod's.
 pub(super) fn is_ifname(name: &str) -> bool {
-    (1..=15).contains(&name.len())
+    request::is_ifname(name)
         && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-'))
-        && name != "."
-        && name != ".."
 }
 
 /// True for absolute paths that do not wander.
@@ -278,14 +278,22 @@ fn mtu(mtu: Option<i64>) -> Result<Option<u32>, ConfigError> {
 
 fn ipam(conf: &NetConf) -> Result<Ipam, ConfigError> {
     let Some(ipam) = conf.ipam.as_ref().filter(|ipam| !ipam.is_null()) else { return Ok(Ipam::None) };
-    match ipam.get("type").and_then(Value::as_str) {
-        None | Some("") => Ok(Ipam::None),
-        Some("host-local") => {
+    let kind = match (ipam, ipam.get("type")) {
+        (Value::Object(_), None | Some(Value::Null)) => "",
+        (Value::Object(_), Some(Value::String(kind))) => kind,
+        (Value::Object(_), Some(other)) => {
+            return Err(ConfigError::value("ipam.type", other, "the file name of an IPAM plugin"));
+        }
+        (other, _) => return Err(ConfigError::value("ipam", other, "an object")),
+    };
+    match kind {
+        "" => Ok(Ipam::None),
+        "host-local" => {
             Ok(Ipam::HostLocal(HostLocalConfig::parse(ipam, conf.runtime_config.ip_ranges.as_ref())?))
         }
         // The name becomes a file name under CNI_PATH.
-        Some(plugin) if is_name(plugin) => Ok(Ipam::Exec { plugin: plugin.to_owned() }),
-        Some(other) => {
+        plugin if is_name(plugin) => Ok(Ipam::Exec { plugin: plugin.to_owned() }),
+        other => {
             Err(ConfigError::value("ipam.type", format!("{other:?}"), "the file name of an IPAM plugin"))
         }
     }

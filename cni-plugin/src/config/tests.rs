@@ -81,6 +81,13 @@ fn what_is_wrong_is_named() {
         (json!({"mtu": 67}), ["mtu", "68"]),
         (json!({"mtu": "1500"}), ["mtu", "1500"]),
         (json!({"bridge": "a/b"}), ["bridge", "a/b"]),
+        (json!({"bridge": "br%d"}), ["bridge", "br%d"]),
+        (json!({"bridge": "all"}), ["bridge", "all"]),
+        (json!({"ebpf": {"uplinks": ["default"]}}), ["ebpf.uplinks", "default"]),
+        (json!({"ipam": 5}), ["ipam", "5"]),
+        (json!({"ipam": {"type": 5}}), ["ipam.type", "5"]),
+        (json!({"runtimeConfig": {"ips": ["10.1.0.5/x"]}}), ["runtimeConfig.ips", "10.1.0.5/x"]),
+        (json!({"runtimeConfig": {"mac": "+2:+0:+0:+0:+0:+1"}}), ["runtimeConfig.mac", "+2"]),
         (json!({"runtimeConfig": {"mac": "01:00:00:00:00:01"}}), ["runtimeConfig.mac", "unicast"]),
     ] {
         let message = validated(keys.clone()).expect_err(&keys.to_string());

@@ -1,5 +1,7 @@
 //! The VLAN keys: `vlan`, `vlanTrunk` and `preserveDefaultVlan`.
 
+use std::collections::BTreeSet;
+
 use super::netconf::{ConfigError, NetConf, VlanTrunk};
 
 /// VLAN IDs that a port can have (IEEE 802.1Q: 0 and 4095 are reserved).
@@ -22,15 +24,15 @@ pub(super) fn vlans(conf: &NetConf) -> Result<Option<Vlans>, ConfigError> {
         None | Some(0) => None,
         Some(id) => Some(vlan("vlan", id)?),
     };
-    let mut trunk = Vec::new();
+    // A set: many wide elements must not need much memory.
+    let mut trunk = BTreeSet::new();
     for element in conf.vlan_trunk.iter().flatten() {
         trunk.extend(ids(element)?);
     }
-    trunk.sort_unstable();
-    trunk.dedup();
     if access.is_none() && conf.vlan_trunk.is_none() {
         return Ok(None);
     }
+    let trunk = trunk.into_iter().collect();
     Ok(Some(Vlans { access, trunk, keep_default: conf.preserve_default_vlan.unwrap_or(true) }))
 }
 

@@ -24,7 +24,7 @@ pub use attach::Attached;
 pub use error::DataplaneError;
 pub use load::Program;
 pub use maps::Counters;
-pub use object::OBJECT;
+pub use object::{BUILD, OBJECT};
 pub use pins::Pins;
 pub use verify::missing;
 

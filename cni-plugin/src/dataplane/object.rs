@@ -18,3 +18,6 @@ pub const PROGRAMS_NAME: &str = concat!("programs-", env!("EBPF_OBJECT_ID"));
 /// Name of the directory of this build's programs; there are none.
 #[cfg(not(ebpf_object))]
 pub const PROGRAMS_NAME: &str = "programs-none";
+
+/// The identity of the embedded programs; `None` without any.
+pub const BUILD: Option<&str> = option_env!("EBPF_OBJECT_ID");

@@ -5,7 +5,7 @@ use std::fmt;
 /// The attachment that holds a lease: a container and one of its interfaces.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Owner {
-    /// `CNI_CONTAINERID`.
+    /// `CNI_CONTAINERID`; empty in a lease that lost its content, to a power cut say.
     pub container_id: String,
     /// `CNI_IFNAME`; empty in leases written by host-local before 0.7, which knew only the container.
     pub ifname: String,
@@ -31,15 +31,21 @@ impl Owner {
 
     /// Reads the content of a lease file; `None` when it is empty, which makes the address free.
     pub(super) fn from_lease(content: &str) -> Option<Self> {
-        let content = content.trim();
+        if content.is_empty() {
+            return None;
+        }
+        // Blocks that never reached the disk read as zeros.
+        let content = content.trim_matches(|c: char| c.is_whitespace() || c == '\0');
         let (container_id, ifname) = content.split_once("\r\n").unwrap_or((content, ""));
-        (!container_id.is_empty()).then(|| Self::new(container_id, ifname))
+        Some(Self::new(container_id, ifname))
     }
 }
 
 impl fmt::Display for Owner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.ifname.is_empty() {
+        if self.container_id.is_empty() {
+            f.write_str("nobody known")
+        } else if self.ifname.is_empty() {
             f.write_str(&self.container_id)
         } else {
             write!(f, "{}/{}", self.container_id, self.ifname)

@@ -99,8 +99,12 @@ pub(super) fn check(network: &Network, record: &Record) -> Result<Vec<String>, V
 /// yet, of an ADD under way, is in a namespace that is.) Without one: when the lease is older than this boot, for
 /// nothing has outlived that. A younger one may be that of a living pod which another plugin has attached.
 fn is_gone(network: &Network, records: &Records, owner: &Owner, leased: SystemTime) -> bool {
-    let attachment = Attachment { container_id: owner.container_id.clone(), ifname: owner.ifname.clone() };
-    match records.read(&network.name, &attachment) {
+    let record = match Attachment::new(owner.container_id.clone(), owner.ifname.clone()) {
+        Ok(attachment) => records.read(&network.name, &attachment),
+        // Anything may stand in a lease file. No runtime has such a container, and so there is no record.
+        Err(_) => Ok(None),
+    };
+    match record {
         Ok(Some(record)) => {
             let link = Path::new("/sys/class/net").join(&record.veth);
             Netns::open(&record.netns).is_err() && !link.exists()

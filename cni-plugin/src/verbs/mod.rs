@@ -29,19 +29,22 @@ pub type Answer = Result<Option<Value>, CniError>;
 
 /// Serves one call.
 pub fn serve(variable: impl Fn(&str) -> Option<String>, stdin: &[u8]) -> Answer {
-    let call = logging::call_id();
     run(variable, stdin).map_err(|error| {
         log::error!("{error:#}");
-        let mut details = format!("call {call}; see the log lines with this id");
-        let mut code = error.code() as u32;
-        if let VerbError::Delegate(DelegateError::Refused { plugin, code: theirs, details: more, .. }) =
-            &error
-        {
-            code = *theirs;
-            details = format!("from the IPAM plugin {plugin}: {more}; {details}");
-        }
-        CniError { cni_version: requested_version(stdin), code, msg: error.to_string(), details }
+        tell(&error, stdin)
     })
+}
+
+/// The error document of a failed call with this standard input.
+pub fn tell(error: &VerbError, stdin: &[u8]) -> CniError {
+    let mut details = format!("call {}; see the log lines with this id", logging::call_id());
+    let mut code = error.code() as u32;
+    if let VerbError::Delegate(DelegateError::Refused { plugin, code: theirs, details: more, .. }) = error {
+        code = *theirs;
+        details = format!("from the IPAM plugin {plugin}: {more}; {details}");
+    }
+    let msg = logging::one_line(&error.to_string());
+    CniError { cni_version: requested_version(stdin), code, msg, details }
 }
 
 fn run(variable: impl Fn(&str) -> Option<String>, stdin: &[u8]) -> Result<Option<Value>, VerbError> {

@@ -1,5 +1,6 @@
 //! What a runtime is given: a network's list of plugins, and the container to attach.
 
+use anyhow::{Context, Result};
 use serde_json::{Map, Value, json};
 
 use crate::{Pod, config};
@@ -19,6 +20,14 @@ impl Conflist {
     /// A list of one plugin, version 1.0.0, for the network the tests use.
     pub fn of(plugin: Value) -> Conflist {
         Conflist { version: "1.0.0".into(), name: config::NETWORK.into(), plugins: vec![plugin] }
+    }
+
+    /// The list in a file of a runtime's configuration.
+    pub fn read(list: &Value) -> Result<Conflist> {
+        let text =
+            |key: &str| list[key].as_str().map(str::to_owned).with_context(|| format!("no {key}: {list}"));
+        let plugins = list["plugins"].as_array().with_context(|| format!("no plugins: {list}"))?.clone();
+        Ok(Conflist { version: text("cniVersion")?, name: text("name")?, plugins })
     }
 
     /// The same list in another version of the specification.

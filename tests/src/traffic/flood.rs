@@ -6,21 +6,16 @@
 //! on the same CPU, so the time per datagram is what the path costs.
 
 use std::io;
-use std::marker::PhantomData;
-use std::mem::zeroed;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::os::fd::AsRawFd;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use nix::libc;
 
+use super::batch::Batch;
 use super::{pinned, udp};
 use crate::Place;
 
-/// Datagrams under way at a time: well below the 212,992 bytes of a default receive buffer.
-const BATCH: usize = 64;
 /// How long the end of a batch may take before what is missing counts as lost.
 const LATE: Duration = Duration::from_millis(20);
 /// Before the clock starts: neighbours, connection tracking, flows learned.
@@ -99,45 +94,4 @@ impl Ends<'_> {
         // More than was sent are late ones that were counted as lost.
         Ok(received.min(sent))
     }
-}
-
-/// Message headers that all name the same bytes: their content is of no interest.
-struct Batch<'a> {
-    messages: Box<[libc::mmsghdr; BATCH]>,
-    _vector: Box<libc::iovec>,
-    _payload: PhantomData<&'a mut [u8]>,
-}
-
-impl<'a> Batch<'a> {
-    fn of(payload: &'a mut [u8]) -> Self {
-        let mut vector =
-            Box::new(libc::iovec { iov_base: payload.as_mut_ptr().cast(), iov_len: payload.len() });
-        // SAFETY: all zeros is a message header without name, control data and buffers.
-        let mut messages: Box<[libc::mmsghdr; BATCH]> = Box::new(unsafe { zeroed() });
-        for message in messages.iter_mut() {
-            message.msg_hdr.msg_iov = &raw mut *vector;
-            message.msg_hdr.msg_iovlen = 1;
-        }
-        Self { messages, _vector: vector, _payload: PhantomData }
-    }
-
-    /// Sends a batch in one system call; returns how many the kernel took.
-    fn send(&mut self, socket: &UdpSocket) -> io::Result<usize> {
-        let (messages, count) = (self.messages.as_mut_ptr(), BATCH as libc::c_uint);
-        // SAFETY: `count` headers, which name a vector and a payload that live as long as `self`.
-        counted(unsafe { libc::sendmmsg(socket.as_raw_fd(), messages, count, 0) })
-    }
-
-    /// Takes up to a batch of what is there in one system call; returns how many.
-    fn receive(&mut self, socket: &UdpSocket) -> io::Result<usize> {
-        let (messages, count) = (self.messages.as_mut_ptr(), BATCH as libc::c_uint);
-        let no_timeout = std::ptr::null_mut();
-        let flags = libc::MSG_DONTWAIT as _;
-        // SAFETY: as in `send`, and nothing else reads the payload; a null timeout is none.
-        counted(unsafe { libc::recvmmsg(socket.as_raw_fd(), messages, count, flags, no_timeout) })
-    }
-}
-
-fn counted(result: libc::c_int) -> io::Result<usize> {
-    usize::try_from(result).map_err(|_| io::Error::last_os_error())
 }

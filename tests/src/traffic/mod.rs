@@ -1,12 +1,14 @@
 //! Traffic between places, by sockets made inside them; no tool of the machine takes part. Most of it asks what
-//! arrives; [`flood`], [`ping_pong`] and [`churn`] ask how fast.
+//! arrives; [`flood()`], [`many_flows`], [`ping_pong`] and [`churn()`] ask how fast.
 
 mod advert;
+mod batch;
 mod capture;
 mod churn;
 mod flood;
 mod forged;
 mod inject;
+mod many;
 mod pin;
 mod pingpong;
 mod probe;
@@ -21,6 +23,7 @@ pub use churn::{Churn, churn};
 pub use flood::{Flood, flood};
 pub use forged::Segment;
 pub use inject::Injector;
+pub use many::{FLOWS, ManyFlows, many_flows};
 pub use pin::cpus;
 pub use pingpong::{PingPong, ping_pong};
 pub use probe::{Outcome, Prober};
@@ -34,8 +37,9 @@ use std::time::Duration;
 
 use pin::{pin, pinned};
 
-/// How long a connection, a read or a write may take before it counts as failed.
-pub const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a connection, a read or a write may take before it counts as failed: far more than a busy machine needs,
+/// and far less than the faults that are looked for.
+pub const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Any address and any port, of the same family as `address`.
 fn any_like(address: IpAddr) -> SocketAddr {

@@ -1,4 +1,4 @@
-//! Requests over one TCP connection, each after the answer to the one before, both ends on one CPU.
+//! Requests over one TCP connection, each after the answer to the one before.
 //!
 //! Why not sockperf: around each second that it measures, of which it counts a half, it spends two on itself. Both
 //! wake the other end by a blocking read, as servers and clients do, so the rates are alike.
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use super::{pin, pinned, tcp};
+use super::{pin, tcp};
 use crate::Place;
 
 /// Before the clock starts: flows learned, the window opened.
@@ -25,25 +25,28 @@ pub struct PingPong {
     pub elapsed: Duration,
 }
 
-/// For a time: sends requests of `size` bytes from `client` to a server at `address`, and gets the same back.
+/// For a time: sends requests of `size` bytes from `client` to a server at `address`, and gets the same back. Both ends
+/// are on one CPU, or where the scheduler puts them.
 pub fn ping_pong(
     client: &Place,
     server: &Place,
     address: IpAddr,
     size: usize,
     time: Duration,
-    cpu: usize,
+    cpu: Option<usize>,
 ) -> Result<PingPong> {
     let (near, far, _) = tcp::connect(client, server, address)?;
     thread::scope(|scope| {
         let answering = scope.spawn(|| {
-            pin(cpu)?;
+            cpu.map_or(Ok(()), pin)?;
             answer(&far, size)
         });
-        let asked = pinned(cpu, || {
+        let asking = scope.spawn(|| {
+            cpu.map_or(Ok(()), pin)?;
             ask(&near, size, WARM_UP)?;
             ask(&near, size, time)
         });
+        let asked = asking.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         drop(near.shutdown(Shutdown::Write));
         answering.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
         asked

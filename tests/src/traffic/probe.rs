@@ -11,7 +11,7 @@ use nix::libc::{self, sock_extended_err};
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, setsockopt, sockopt};
 
 /// How long an answer may take.
-const ANSWER: Duration = Duration::from_millis(500);
+const ANSWER: Duration = Duration::from_secs(2);
 
 /// A connected UDP socket that gets to know of ICMP errors. Made where the caller is.
 pub struct Prober {

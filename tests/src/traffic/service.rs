@@ -89,7 +89,7 @@ pub fn ask_tcp(from: u16, to: SocketAddr, count: usize) -> Result<Answer> {
 /// # Errors
 /// If a question has no answer, or not the same as the first.
 pub fn ask_udp(from: u16, to: SocketAddr, count: usize) -> Result<Answer> {
-    ask_udp_within(Duration::from_secs(1), from, to, count)
+    ask_udp_within(PATIENCE, from, to, count)
 }
 
 /// The same with a limit on how long an answer may take.

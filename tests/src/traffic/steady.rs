@@ -88,6 +88,15 @@ impl Steady {
         Ok(())
     }
 
+    /// Looks for a while that no more answers come; one may still be on its way to the client's thread.
+    pub fn stands_still(&self, time: Duration) -> Result<()> {
+        let before = self.report().answered;
+        thread::sleep(time);
+        let report = self.report();
+        ensure!(report.answered <= before + 1, "answers still come: {before} before {time:?}, now {report:?}");
+        Ok(())
+    }
+
     /// Ends the flow and returns what it saw.
     pub fn stop(mut self) -> Result<Report> {
         self.done.store(true, Ordering::Relaxed);

@@ -14,7 +14,7 @@ use super::any_like;
 use crate::Place;
 
 /// How long the client waits for one answer before it counts as lost.
-const ANSWER: Duration = Duration::from_millis(500);
+const ANSWER: Duration = Duration::from_secs(2);
 
 /// What became of the datagrams sent.
 #[derive(Debug, Clone)]

@@ -1,209 +1,172 @@
-//! Bars for a slide: each workload's variants beside each other, the reference bridge being 1.
+//! Which charts there are, and the bars of each.
 
 use std::path::Path;
 
 use anyhow::{Context, Result, anyhow};
-use plotters::coord::Shift;
-use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::report::figure;
+use super::draw;
+use super::load::Load;
 use super::results::Results;
-use super::variant::Variant;
-use super::workload::{Route, Workload};
+use super::route::Route;
+use super::table::figure;
+use super::variant::Variant::{self, Accelerated, Host, Off, Reference, Wire};
+use super::workload::{Crowd, OPERATIONS, Workload};
 
-/// A chart that was drawn.
-pub(super) struct Chart {
+pub(super) const SUMMARY: &str = "speed.svg";
+pub(super) const ADD_DEL: &str = "add-del.svg";
+const RR: Load = Load::RoundTrips { pinned: true };
+/// What fits a slide.
+const LOADS: [Load; 5] = [Load::Datagrams(64), Load::ManyFlows, RR, Load::Streams(1), Load::Connections];
+
+/// A chart.
+pub(super) struct Picture {
     pub(super) title: &'static str,
-    pub(super) file: &'static str,
-    /// Whether there is such a file: memory alone makes no bars.
-    pub(super) drawn: bool,
-    pub(super) workloads: Vec<Workload>,
+    /// What the bars are.
+    pub(super) caption: &'static str,
+    pub(super) file: String,
+    pub(super) groups: Vec<Group>,
+    /// Where the reference is, if the bars are relative to it.
+    pub(super) one: Option<f64>,
 }
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+/// Bars that belong together.
+pub(super) struct Group {
+    pub(super) name: String,
+    /// Below it, smaller.
+    pub(super) remark: String,
+    pub(super) bars: Vec<Bar>,
+}
 
-/// Pixels. A slide is 1280 wide.
-const WIDTH: i32 = 1280;
-/// Where bars begin; the names of the workloads are left of it.
-const LEFT: i32 = 330;
-/// Bars end before this, and their figures after it.
-const RIGHT: i32 = 1050;
-const TOP: i32 = 130;
-const BAR: i32 = 26;
-const GAP: i32 = 26;
-const INK: RGBColor = RGBColor(38, 38, 38);
-const PALE: RGBColor = RGBColor(130, 130, 130);
-const LINE: RGBColor = RGBColor(225, 225, 225);
+/// One bar, and what is written beside it.
+pub(super) struct Bar {
+    pub(super) variant: Variant,
+    pub(super) length: f64,
+    /// The same for the worst and the best of the samples.
+    pub(super) spread: (f64, f64),
+    pub(super) label: String,
+}
 
-/// Draws what was measured; a chart without bars is none.
-pub(super) fn draw(out: &Path, results: &Results) -> Result<Vec<Chart>> {
-    let mut charts = all();
-    for chart in &mut charts {
-        chart.workloads.retain(|&w| results.of(w, Variant::Accelerated).is_some());
-    }
-    charts.retain(|chart| !chart.workloads.is_empty());
-    for chart in &mut charts {
-        chart.drawn = chart.workloads.iter().any(|&workload| workload != Workload::Memory);
-        if !chart.drawn {
-            continue;
-        }
-        let path = out.join(chart.file);
+/// Draws what was measured.
+pub(super) fn draw(directory: &Path, results: &Results) -> Result<()> {
+    pictures(results).iter().try_for_each(|picture| {
+        let path = directory.join(&picture.file);
         // The backend's errors borrow from it.
-        let drawn = draw_one(&path, chart, results).map_err(|error| anyhow!("{error}"));
-        drawn.with_context(|| format!("drawing {}", path.display()))?;
+        let drawn = draw::draw(&path, picture).map_err(|error| anyhow!("{error}"));
+        drawn.with_context(|| format!("drawing {}", path.display()))
+    })
+}
+
+/// All that have bars.
+pub(super) fn pictures(results: &Results) -> Vec<Picture> {
+    let mut pictures = vec![summary(results), operations(results)];
+    pictures.extend(Route::ALL.map(|route| on_route(results, route)));
+    pictures.retain(|picture| !picture.groups.is_empty());
+    pictures
+}
+
+/// Of a route's chart.
+pub(super) fn file(route: Route) -> String {
+    format!("{}.svg", route.name())
+}
+
+fn summary(results: &Results) -> Picture {
+    use Route::{Outside, Pod, Ruled};
+    let small = Load::Datagrams(64);
+    let shown =
+        [(small, Pod), (RR, Pod), (Load::Streams(1), Pod), (small, Outside), (RR, Outside), (small, Ruled)];
+    let groups = shown.into_iter().filter_map(|(load, route)| {
+        let bars = ratios(results, Workload::Traffic(load, route), &[Accelerated, Reference, Wire, Host]);
+        (!bars.is_empty()).then(|| Group { name: load.title(), remark: route.title().into(), bars })
+    });
+    Picture {
+        title: "Pod traffic on one node",
+        caption: "times as fast as the reference bridge; line: worst to best sample",
+        file: SUMMARY.into(),
+        groups: groups.collect(),
+        one: Some(1.0),
     }
-    Ok(charts)
 }
 
-fn all() -> Vec<Chart> {
-    let some = |of: fn(&Workload) -> bool| Workload::all().into_iter().filter(of).collect();
-    vec![
-        Chart {
-            title: "Pod to pod on one node",
-            file: "pod-to-pod.svg",
-            drawn: false,
-            workloads: some(|w| matches!(w, Workload::Traffic(_, Route::Pod))),
+fn on_route(results: &Results, route: Route) -> Picture {
+    let loads = LOADS.iter().filter(|load| route.loads().contains(load));
+    let groups = loads.filter_map(|&load| {
+        let bars = ratios(results, Workload::Traffic(load, route), &Variant::ALL);
+        (!bars.is_empty()).then(|| Group { name: load.title(), remark: route.title().into(), bars })
+    });
+    Picture {
+        title: match route {
+            Route::Pod => "Pod to pod",
+            Route::ClusterIp => "Pod to ClusterIP",
+            Route::Outside => "Pod to outside, masqueraded",
+            Route::HostPort => "Outside to hostPort",
+            Route::Ruled => "Pod to outside, through 5,000 Service rules and 200 policy rules",
         },
-        Chart {
-            title: "Pod to outside, masqueraded",
-            file: "pod-to-outside.svg",
-            drawn: false,
-            workloads: some(|w| matches!(w, Workload::Traffic(_, Route::Outside))),
-        },
-        Chart {
-            title: "Pod to outside, through 5,000 Service rules and 200 policy rules",
-            file: "through-rules.svg",
-            drawn: false,
-            workloads: some(|w| matches!(w, Workload::Traffic(_, Route::Ruled))),
-        },
-        Chart {
-            title: "ADD and DEL",
-            file: "add-del.svg",
-            drawn: false,
-            workloads: some(|w| !matches!(w, Workload::Traffic(..))),
-        },
-    ]
+        caption: "times as fast as the reference bridge; line: worst to best sample",
+        file: file(route),
+        groups: groups.collect(),
+        one: Some(1.0),
+    }
 }
 
-/// One bar: its length in times the reference, and what is written beside it.
-struct Bar {
-    variant: Variant,
-    ratio: f64,
-    /// The same for the least and the best of the samples.
-    spread: (f64, f64),
-    label: String,
+fn operations(results: &Results) -> Picture {
+    let crowds = [1, 50, 200, 500].map(|others| Crowd { others, parallel: false });
+    let shown = OPERATIONS.into_iter().flat_map(|operation| crowds.map(|crowd| (operation, crowd)));
+    let groups = shown.filter_map(|(operation, crowd)| {
+        let bars = times(results, Workload::Pods(operation, crowd), &[Accelerated, Off, Reference]);
+        let remark = format!("beside {} pods", crowd.others);
+        (!bars.is_empty()).then(|| Group { name: operation.title().into(), remark, bars })
+    });
+    Picture {
+        title: "ADD and DEL with masquerade",
+        caption: "ms, shorter is better; line: fastest to slowest sample",
+        file: ADD_DEL.into(),
+        groups: groups.collect(),
+        one: None,
+    }
 }
 
-fn bars(results: &Results, workload: Workload) -> Vec<Bar> {
+/// Bars relative to the reference bridge.
+fn ratios(results: &Results, workload: Workload, variants: &[Variant]) -> Vec<Bar> {
     let bar = |&variant: &Variant| {
         let series = results.of(workload, variant)?;
-        let ratio = results.ratio(workload, variant, Variant::Reference)?;
-        let (low, high) = series.range();
+        let ratio = results.ratio(workload, variant, Reference)?;
         let each = ratio / series.median();
-        let inverse = ratio * series.median();
-        let spread = if workload.more_is_better() {
-            (low * each, high * each)
-        } else {
-            (inverse / high, inverse / low)
-        };
-        let label = format!("{ratio:.2}x   {} {}", figure(series.median()), workload.unit());
-        Some(Bar { variant, ratio, spread, label })
+        let spread = (series.quantile(0.0) * each, series.quantile(1.0) * each);
+        let label = format!("{ratio:.2}x · {} {}", figure(series.median()), workload.unit());
+        Some(Bar { variant, length: ratio, spread, label })
     };
-    if workload == Workload::Memory {
-        // It has a limit of its own, whatever the reference needs.
-        return Vec::new();
-    }
-    workload.variants().iter().filter_map(bar).collect()
+    variants.iter().filter_map(bar).collect()
 }
 
-fn draw_one(
-    path: &Path,
-    chart: &Chart,
-    results: &Results,
-) -> Result<(), DrawingAreaErrorKind<std::io::Error>> {
-    let groups = chart.workloads.iter().map(|&w| (w, bars(results, w)));
-    let groups: Vec<_> = groups.filter(|(_, bars)| !bars.is_empty()).collect();
-    let count: usize = groups.iter().map(|(_, bars)| bars.len()).sum();
-    let height = TOP + count as i32 * BAR + groups.len() as i32 * GAP + 20;
-    let longest =
-        groups.iter().flat_map(|(_, bars)| bars).map(|bar| bar.ratio.max(bar.spread.1)).fold(1.0, f64::max);
-    let scale = f64::from(RIGHT - LEFT) / longest;
-    let area = SVGBackend::new(path, (WIDTH as u32, height as u32)).into_drawing_area();
-    area.fill(&WHITE)?;
-    write(&area, chart.title, (40, 40), 34, INK, HPos::Left)?;
-    legend(&area, &groups)?;
-    let one = LEFT + scale as i32;
-    area.draw(&PathElement::new([(one, TOP - 10), (one, height - 20)], LINE.stroke_width(2)))?;
-    let mut y = TOP;
-    for (workload, bars) in &groups {
-        let middle = y + bars.len() as i32 * BAR / 2;
-        write(&area, &name(*workload), (LEFT - 16, middle), 21, INK, HPos::Right)?;
-        for bar in bars {
-            let [end, low, high] =
-                [bar.ratio, bar.spread.0, bar.spread.1].map(|ratio| LEFT + (ratio * scale) as i32);
-            let middle = y + BAR / 2;
-            area.draw(&Rectangle::new([(LEFT, y + 2), (end, y + BAR - 2)], colour(bar.variant).filled()))?;
-            area.draw(&PathElement::new([(low, middle), (high, middle)], INK.stroke_width(2)))?;
-            write(&area, &bar.label, (end.max(high) + 8, middle), 17, INK, HPos::Left)?;
-            y += BAR;
+/// Bars in the workload's own unit.
+fn times(results: &Results, workload: Workload, variants: &[Variant]) -> Vec<Bar> {
+    let bar = |&variant: &Variant| {
+        let series = results.of(workload, variant)?;
+        let label = format!("{} {}", figure(series.median()), workload.unit());
+        let spread = (series.quantile(0.0), series.quantile(1.0));
+        Some(Bar { variant, length: series.median(), spread, label })
+    };
+    variants.iter().filter_map(bar).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::results::Sample;
+
+    #[test]
+    fn a_bar_is_as_long_as_its_ratio_and_its_line_from_worst_to_best() {
+        let workload = Workload::Traffic(Load::Datagrams(64), Route::Pod);
+        let mut results = Results::default();
+        for (ours, theirs) in [(200.0, 100.0), (300.0, 90.0), (280.0, 110.0)] {
+            results.push(workload, Accelerated, Sample::of(ours));
+            results.push(workload, Reference, Sample::of(theirs));
         }
-        y += GAP;
-    }
-    area.present()
-}
-
-/// The variants of a chart; the line at 1 is the reference.
-fn legend(area: &Area, groups: &[(Workload, Vec<Bar>)]) -> Result<(), DrawingAreaErrorKind<std::io::Error>> {
-    let mut seen: Vec<Variant> = Vec::new();
-    for bar in groups.iter().flat_map(|(_, bars)| bars) {
-        if !seen.contains(&bar.variant) {
-            seen.push(bar.variant);
-        }
-    }
-    let mut x = 40;
-    for variant in seen {
-        area.draw(&Rectangle::new([(x, 78), (x + 18, 96)], colour(variant).filled()))?;
-        write(area, variant.title(), (x + 26, 87), 19, INK, HPos::Left)?;
-        x += 60 + 10 * variant.title().len() as i32;
-    }
-    write(
-        area,
-        "times as good as the reference bridge; line: worst to best sample",
-        (WIDTH - 40, 40),
-        19,
-        PALE,
-        HPos::Right,
-    )
-}
-
-/// A chart's title has said which route it is.
-fn name(workload: Workload) -> String {
-    match workload {
-        Workload::Traffic(load, _) => load.title(),
-        _ => workload.title(),
-    }
-}
-
-fn write(
-    area: &Area,
-    text: &str,
-    at: (i32, i32),
-    size: i32,
-    colour: RGBColor,
-    side: HPos,
-) -> Result<(), DrawingAreaErrorKind<std::io::Error>> {
-    let style = ("sans-serif", size).into_font().color(&colour).pos(Pos::new(side, VPos::Center));
-    area.draw(&Text::new(text.to_owned(), at, style))
-}
-
-/// Told apart by readers who see few colours too (Okabe and Ito, 2008).
-fn colour(variant: Variant) -> RGBColor {
-    match variant {
-        Variant::Accelerated => RGBColor(0, 114, 178),
-        Variant::Off => RGBColor(86, 180, 233),
-        Variant::Reference => RGBColor(230, 159, 0),
-        Variant::Wire => RGBColor(0, 158, 115),
-        Variant::Host => RGBColor(204, 121, 167),
+        let pictures = pictures(&results);
+        let files: Vec<_> = pictures.iter().map(|picture| picture.file.as_str()).collect();
+        assert_eq!(files, ["speed.svg", "pod.svg"]);
+        let bars = &pictures[1].groups[0].bars;
+        assert_eq!((bars[0].length, bars[0].spread), (2.8, (2.0, 3.0)));
+        assert_eq!((bars[1].length, bars[1].label.as_str()), (1.0, "1.00x · 100 packets/s"));
     }
 }

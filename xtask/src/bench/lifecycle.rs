@@ -1,93 +1,86 @@
-//! ADD and DEL: how long they take among other pods, and how much memory.
+//! ADD and DEL: how long they take among other pods.
 
-use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
-use std::time::Instant;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use ebpf_bridge_lab::libcni::{Conflist, Container};
-use ebpf_bridge_lab::{Node, Pod, Scene};
-use serde_json::json;
+use ebpf_bridge_lab::{Pod, Scene};
 
-use super::results::{Sample, median};
+use super::execution;
+use super::results::Sample;
 use super::rig;
+use super::statistics::median;
+use super::trial::Trial;
 use super::variant::Variant;
-use super::workload::Operation;
+use super::workload::{AT_ONCE, Crowd, Operation, PASSERS_BY, Workload};
 
-/// A node with pods, and one more pod that comes and goes.
+/// A node with pods, and more pods that come and go.
 pub(super) struct Site {
-    scene: Scene,
-    pod: Pod,
+    pub(super) variant: Variant,
+    pub(super) scene: Scene,
+    /// Empty namespaces, the first of which is used where one is enough.
+    pub(super) passers_by: Vec<Pod>,
 }
 
-/// Where plugins are, in a node.
-const PLUGINS: &str = "/opt/cni/bin";
-/// The plugin under GNU time(1), which starts it from a process smaller than any plugin: the kernel counts the memory
-/// of the one that forked too (`ru_maxrss` of getrusage(2) outlives execve(2)).
-const WEIGHED: &str = "weighed";
-const PEAK: &str = "/run/lab/peak";
-
 impl Site {
-    /// With so many other pods.
-    pub(super) fn new(variant: Variant, others: usize) -> Result<Self> {
-        Self::with(rig::node()?, Conflist::of(rig::plugin(variant)), others)
+    /// Without other pods.
+    pub(super) fn new(variant: Variant) -> Result<Self> {
+        let scene = Scene::new(rig::node()?, Conflist::of(rig::plugin(variant)));
+        Ok(Self { variant, scene, passers_by: Vec::new() })
     }
 
-    /// With one other pod, and a plugin whose memory is noted.
-    pub(super) fn weighed(variant: Variant) -> Result<Self> {
-        let node = rig::node()?;
-        let mut plugin = rig::plugin(variant);
-        let name = plugin["type"].as_str().context("a plugin without a type")?;
-        let script = format!("#!/bin/sh\nexec time --format=%M --output={PEAK} {PLUGINS}/{name}\n");
-        let path = format!("{PLUGINS}/{WEIGHED}");
-        node.run_in(|| {
-            fs::write(&path, script).with_context(|| format!("writing {path}"))?;
-            Ok(fs::set_permissions(&path, Permissions::from_mode(0o755))?)
-        })?;
-        plugin["type"] = json!(WEIGHED);
-        Self::with(node, Conflist::of(plugin), 1)
-    }
-
-    fn with(node: Node, list: Conflist, others: usize) -> Result<Self> {
-        let pod = node.pod("measured")?;
-        let mut scene = Scene::new(node, list);
-        for number in 1..=others {
-            scene.wire(&format!("other{number}"))?;
+    /// Wires as many other pods as a trial wants, and makes those that will come and go.
+    pub(super) fn prepare(&mut self, trial: Trial) -> Result<()> {
+        for number in self.scene.pods.len()..trial.others().unwrap_or(0) {
+            self.scene.wire(&format!("other{number}"))?;
         }
-        Ok(Self { scene, pod })
-    }
-
-    /// The time of an operation in ms, from fork to the plugin's end: the median of some.
-    pub(super) fn time(&self, operation: Operation, repeats: u32) -> Result<Sample> {
-        let times = (0..repeats).map(|_| self.once(operation)).collect::<Result<Vec<f64>>>()?;
-        Ok(Sample { value: median(times.into_iter()), ..Sample::default() })
-    }
-
-    /// The most memory the plugin's process had in one ADD, in MB (2^20 bytes).
-    pub(super) fn weigh(&self) -> Result<Sample> {
-        let container = Container::of(&self.pod);
-        self.scene.runtime.add(&self.scene.node, &container)?;
-        let peak = self.scene.node.read(PEAK)?;
-        self.scene.runtime.del(&self.scene.node, &container)?;
-        let kilobytes: f64 = peak.trim().parse().with_context(|| format!("time said {peak:?}"))?;
-        ensure!(kilobytes > 0.0, "time measured nothing");
-        Ok(Sample { value: kilobytes / 1024.0, ..Sample::default() })
-    }
-
-    /// ADD and DEL; returns the time of one of them.
-    fn once(&self, operation: Operation) -> Result<f64> {
-        let (runtime, node) = (&self.scene.runtime, &self.scene.node);
-        let container = Container::of(&self.pod);
-        let start = Instant::now();
-        runtime.add(node, &container)?;
-        let added = start.elapsed();
-        let start = Instant::now();
-        runtime.del(node, &container)?;
-        let deleted = start.elapsed();
-        let measured = match operation {
-            Operation::Add => added,
-            Operation::Del => deleted,
+        let coming = match trial {
+            Trial::Pods(Crowd { parallel: true, .. }) => AT_ONCE,
+            Trial::Stall => PASSERS_BY,
+            _ => 1,
         };
-        Ok(measured.as_secs_f64() * 1e3)
+        for number in self.passers_by.len()..coming {
+            self.passers_by.push(self.scene.node.pod(&format!("passer-by{number}"))?);
+        }
+        if trial == Trial::Execution { execution::prepare(&self.scene.node) } else { Ok(()) }
+    }
+
+    /// Times of ADD and DEL in ms: the median of some from fork to the plugin's end, or that of as many as run at once, from
+    /// the first one's fork to the last one's end.
+    pub(super) fn time(&self, crowd: Crowd, repeats: u32) -> Result<Vec<(Workload, Sample)>> {
+        let pods = &self.passers_by[..if crowd.parallel { AT_ONCE } else { 1 }];
+        let repeats = if crowd.parallel { 1 } else { repeats };
+        let (mut adds, mut dels) = (Vec::new(), Vec::new());
+        for _ in 0..repeats {
+            adds.push(self.all(Operation::Add, pods)?.as_secs_f64() * 1e3);
+            dels.push(self.all(Operation::Del, pods)?.as_secs_f64() * 1e3);
+        }
+        let of = |operation, times: Vec<f64>| {
+            (Workload::Pods(operation, crowd), Sample::of(median(times.into_iter())))
+        };
+        Ok(vec![of(Operation::Add, adds), of(Operation::Del, dels)])
+    }
+
+    /// An operation for each of some pods, at once; the time all of it takes.
+    fn all(&self, operation: Operation, pods: &[Pod]) -> Result<Duration> {
+        let start = Instant::now();
+        thread::scope(|scope| {
+            let running: Vec<_> = pods.iter().map(|pod| scope.spawn(|| self.one(operation, pod))).collect();
+            let ended = running
+                .into_iter()
+                .map(|one| one.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            ended.collect::<Result<()>>()
+        })?;
+        Ok(start.elapsed())
+    }
+
+    pub(super) fn one(&self, operation: Operation, pod: &Pod) -> Result<()> {
+        let (runtime, node, container) = (&self.scene.runtime, &self.scene.node, Container::of(pod));
+        let done = match operation {
+            Operation::Add => runtime.add(node, &container).map(drop),
+            Operation::Del => runtime.del(node, &container),
+        };
+        done.with_context(|| format!("{} of {}", operation.title(), pod.name()))
     }
 }

@@ -7,18 +7,21 @@ use anyhow::{Context, Result, anyhow};
 use ebpf_bridge_lab::{Need, plugin};
 use serde_json::{Value, json};
 
+use super::options::Plan;
+use super::outcome::SCHEMA_VERSION;
 use crate::debian;
 use crate::fault::Fault;
 use crate::process::{self, Captured, which};
 
 /// Programs, and the Debian packages they come from.
-const TOOLS: [(&str, &str); 6] = [
+const TOOLS: [(&str, &str); 7] = [
     ("ip", "iproute2"),
     ("nft", "nftables"),
     ("iptables", "iptables"),
     ("iperf3", "iperf3"),
     ("taskset", "util-linux"),
     ("time", "time"),
+    ("strace", "strace"),
 ];
 const REFERENCE: &str = "containernetworking-plugins";
 
@@ -30,7 +33,7 @@ pub(super) fn check() -> Result<()> {
     }
     let tools = TOOLS.into_iter().filter(|(tool, _)| which(tool).is_none()).map(|(_, package)| package);
     let mut missing: Vec<&str> = tools.collect();
-    if Need::Peer("bridge").missing().is_some() || Need::Peer("host-local").missing().is_some() {
+    if ["bridge", "ptp", "host-local"].into_iter().any(|name| Need::Peer(name).missing().is_some()) {
         missing.push(REFERENCE);
     }
     if !missing.is_empty() {
@@ -55,17 +58,19 @@ fn install(packages: &[&str]) -> Result<()> {
 }
 
 /// What the results were measured on, for the results file.
-pub(super) fn describe(cpus: usize) -> Result<Value> {
+pub(super) fn describe(cpus: usize, plan: &Plan) -> Result<Value> {
     let reference = plugin::reference_dir().context("no reference plugins")?;
     let ours = plugin::path()?;
     Ok(json!({
-        "schemaVersion": 1,
+        "schemaVersion": SCHEMA_VERSION,
         "date": said("date", &["--utc", "+%Y-%m-%dT%H:%M:%SZ"]),
         "machine": {
             "cores": cpus,
             "cpu": cpu_model(),
             "kernel": read("/proc/sys/kernel/osrelease")?,
             "architecture": std::env::consts::ARCH,
+            "memoryGB": memory(),
+            "virtual": read("/proc/cpuinfo")?.contains(" hypervisor"),
             "loadAverage": read("/proc/loadavg")?.split(' ').next(),
         },
         "versions": {
@@ -74,11 +79,22 @@ pub(super) fn describe(cpus: usize) -> Result<Value> {
             "iptables": said("iptables", &["--version"]),
             "iperf3": said("iperf3", &["--version"]),
         },
+        "plan": {
+            "quick": plan.quick, "rounds": plan.rounds, "sampleSeconds": plan.seconds,
+            "burstMillis": plan.burst.as_millis() as u64, "repeats": plan.repeats,
+        },
     }))
 }
 
 fn read(path: &str) -> Result<String> {
     Ok(fs::read_to_string(path).with_context(|| format!("reading {path}"))?.trim().into())
+}
+
+/// In units of 2^30 bytes, rounded.
+fn memory() -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let kilobytes: u64 = text.lines().next()?.split_whitespace().nth(1)?.parse().ok()?;
+    Some((kilobytes + (1 << 19)) >> 20)
 }
 
 fn cpu_model() -> Option<String> {

@@ -16,6 +16,15 @@ impl Progress {
         Self { terminal: io::stderr().is_terminal(), start: Instant::now(), done: 0, all }
     }
 
+    /// Before what takes a while to set up.
+    pub(super) fn stage(&self, title: &str) {
+        if self.terminal {
+            self.print(&format!("\r\x1b[Ksetting up {title}"));
+        } else {
+            eprintln!("setting up {title}");
+        }
+    }
+
     pub(super) fn round(&self, round: u32, rounds: u32) {
         if !self.terminal {
             eprintln!("round {} of {rounds}, {} of {} samples", round + 1, self.done, self.all);

@@ -1,148 +1,209 @@
-//! The results as Markdown.
+//! The results as Markdown: `page.md`, whose prose stands still, with everything measured put in.
 
 use std::fmt::Write;
 
 use serde_json::Value;
 
-use super::chart::Chart;
+use super::chart::{self, Picture};
+use super::outcome::Outcome;
+use super::profile::Row;
 use super::results::{Results, Series};
+use super::route::Route;
+use super::table::{aligned, figure};
 use super::targets::{self, Aim, Verdict};
 use super::variant::Variant;
 use super::workload::Workload;
 
-/// What every reader of the numbers has to know.
-const LIMITS: &str = "\
-- The uplink is a veth pair to another namespace of the same machine: no hardware, no driver, no wire.
-- The machine may be shared, and have few cores. Only ratios within one run mean something.
-- TCP streams are iperf3's, client and server on a CPU each where there are two. The rest comes from generators of our
-  own that keep both ends on one CPU, so the rate is what the path costs; the sources say why.
-- The rules are iptables' own, none of which the traffic matches; the policy rules look at every packet, those of the
-  Services only at the first one of a connection.
-- CPU time is the whole machine's during the sample, by clock ticks of 10 ms, whatever else it does.";
+const PAGE: &str = include_str!("page.md");
 
-/// The whole report.
-pub(super) fn markdown(about: &Value, results: &Results, charts: &[Chart]) -> String {
-    let mut text = String::from("# Benchmark of ebpf-bridge\n\n");
-    text += &conditions(about);
-    text += "\n## Targets\n\nRatios of medians: more than 1 is in favour of ebpf-bridge, accelerated.\n\n";
-    text += &targets(results);
-    for chart in charts {
-        let _ = writeln!(text, "\n## {}", chart.title);
-        if chart.drawn {
-            let _ = writeln!(text, "\n![{}]({})", chart.title, chart.file);
-        }
-        for &workload in &chart.workloads {
-            text += &table(results, workload);
-        }
-    }
-    let _ = writeln!(text, "\n## What this does not show\n\n{LIMITS}");
-    text
+/// The whole report. Charts are looked for in `images`, a directory with its slash, or nothing.
+pub(super) fn markdown(outcome: &Outcome, images: &str) -> String {
+    let results = &outcome.results;
+    let image = |picture: &Picture| format!("![{}]({images}{})\n\n", picture.title, picture.file);
+    let pictures = chart::pictures(results);
+    let picture =
+        |file: &str| pictures.iter().find(|picture| picture.file == file).map_or(String::new(), image);
+    let routes = Route::ALL.map(|route| section(results, route, &picture(&chart::file(route))));
+    let operations = |workload: &Workload| matches!(workload, Workload::Pods(..) | Workload::Stall);
+    let executions = |workload: &Workload| matches!(workload, Workload::Execution(_));
+    let parts = [
+        ("conditions", conditions(&outcome.about)),
+        ("summary", picture(chart::SUMMARY)),
+        ("targets", targets(results)),
+        ("gaps", gaps(outcome)),
+        ("routes", routes.concat()),
+        ("operations", picture(chart::ADD_DEL) + &medians(results, operations)),
+        ("executions", medians(results, executions)),
+        ("profile", profile(&outcome.profile)),
+    ];
+    let fill = |page: String, (name, text): &(&str, String)| {
+        page.replace(&format!("<!-- {name} -->\n"), &format!("{}\n", text.trim_end()))
+    };
+    parts.iter().fold(PAGE.to_owned(), fill)
 }
 
 fn conditions(about: &Value) -> String {
-    let mut text = String::new();
+    let plain = |value: &Value| value.as_str().map_or_else(|| value.to_string(), Into::into);
     let (machine, plan) = (&about["machine"], &about["plan"]);
-    let _ = writeln!(text, "- {}", plain(&about["date"]));
-    let kind = [&machine["architecture"], &machine["cpu"]].map(plain).join(", ");
-    let load = plain(&machine["loadAverage"]);
-    let (cores, kernel) = (&machine["cores"], plain(&machine["kernel"]));
-    let _ = writeln!(text, "- {cores} cores ({kind}), Linux {kernel}, load average {load} before");
-    let kind = if plan["quick"] == true { "quick run, " } else { "" };
-    let _ = writeln!(
-        text,
-        "- {kind}{} interleaved rounds; samples of {} s by tools, {} ms by generators",
-        plan["rounds"], plan["sampleSeconds"], plan["burstMillis"]
-    );
+    let (cores, memory) = (&machine["cores"], &machine["memoryGB"]);
+    let [cpu, kernel, load] = ["cpu", "kernel", "loadAverage"].map(|key| plain(&machine[key]));
+    let kind = if machine["virtual"] == true { "a virtual machine of" } else { "" };
+    let run = if plan["quick"] == true { "A quick run" } else { "A run" };
+    let (rounds, seconds, burst) = (&plan["rounds"], &plan["sampleSeconds"], &plan["burstMillis"]);
     let versions = about["versions"].as_object().into_iter().flatten();
     let versions = versions.map(|(name, version)| format!("{name}: {}", plain(version)));
-    let _ = writeln!(text, "- {}", versions.collect::<Vec<_>>().join("; "));
-    text
-}
-
-fn plain(value: &Value) -> String {
-    value.as_str().map_or_else(|| "unknown".into(), Into::into)
+    format!(
+        "{run} of {}: {rounds} interleaved rounds, samples of {seconds} s by tools and {burst} ms by generators.\n\
+         Machine: {kind} {cores} cores ({cpu}), {memory} GB, Linux {kernel}; load average before: {load}.\n\
+         Versions: {}.\n",
+        plain(&about["date"]),
+        versions.collect::<Vec<_>>().join("; "),
+    )
 }
 
 /// The table of targets, also for a terminal.
 pub(super) fn targets(results: &Results) -> String {
-    let verdicts = targets::verdicts(results);
-    let rows = verdicts.iter().map(row).collect::<Vec<_>>();
-    let head = ["workload", "against", "target", "measured", ""].map(String::from);
+    let rows: Vec<_> = targets::verdicts(results).iter().map(row).collect();
+    aligned(&["workload", "variant", "against", "target", "measured", ""], &rows)
+}
+
+fn row(verdict: &Verdict) -> Vec<String> {
+    let workload = verdict.target.workload;
+    let (against, bound) = match verdict.target.aim {
+        Aim::Times(least, against) => (against.title().into(), format!("at least {least:.2}x")),
+        Aim::AtMost(most) => (String::new(), format!("at most {most} {}", workload.unit())),
+        Aim::Flat(most, than) => (than.title(), format!("at most {most:.2}x")),
+    };
+    let met = if verdict.met { "met" } else { "**gap**" };
+    let variant = verdict.target.variant.title().into();
+    vec![workload.title(), variant, against, bound, format!("{:.2}", verdict.measured), met.into()]
+}
+
+/// What is missing, with what the programs take of it.
+fn gaps(outcome: &Outcome) -> String {
+    let verdicts = targets::verdicts(&outcome.results);
+    let missed: Vec<_> = verdicts.iter().filter(|verdict| !verdict.met).collect();
+    if missed.is_empty() {
+        return "All targets of what was measured are met.\n".into();
+    }
+    let mut text = String::from(
+        "Not met, with the programs' part of the time. What was tried is in [tuning.md](tuning.md).\n\n",
+    );
+    for verdict in missed {
+        let cells = row(verdict);
+        let against = if cells[2].is_empty() { String::new() } else { format!(" of {}", cells[2]) };
+        let _ = write!(text, "- {}: {}{against} instead of {}.", cells[0], cells[4], cells[3]);
+        for row in outcome.profile.iter().filter(|row| row.load == cells[0]) {
+            let _ = write!(
+                text,
+                " {}: {:.0} ns of {:.2} us per {}.",
+                row.program,
+                row.time(),
+                row.cpu_micros_per_unit,
+                row.unit
+            );
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// Chart, medians and details of a route.
+fn section(results: &Results, route: Route, image: &str) -> String {
+    let of_route = |workload: &Workload| matches!(*workload, Workload::Traffic(_, of) if of == route);
+    let table = medians(results, of_route);
+    if table.is_empty() {
+        return String::new();
+    }
+    let mut title = route.title().to_owned();
+    title[..1].make_ascii_uppercase();
+    let details: Vec<_> = series(results, of_route).map(detail).collect();
+    let head = ["workload", "variant", "quartiles", "min to max", "CPU", "sent again", "lost", "fast"];
+    format!(
+        "### {title}\n\n{image}{table}\n<details><summary>Spread, CPU time, losses</summary>\n\n{}\n</details>\n\n",
+        aligned(&head, &details)
+    )
+}
+
+fn series(results: &Results, which: impl Fn(&Workload) -> bool) -> impl Iterator<Item = &Series> {
+    let workloads = Workload::all().into_iter().filter(which);
+    workloads
+        .flat_map(move |workload| workload.variants().iter().filter_map(move |&v| results.of(workload, v)))
+}
+
+/// A line for each workload, a column for each variant that takes part.
+fn medians(results: &Results, which: impl Fn(&Workload) -> bool + Copy) -> String {
+    let workloads = Workload::all().into_iter().filter(which);
+    let workloads: Vec<_> =
+        workloads.filter(|&workload| results.of(workload, Variant::Accelerated).is_some()).collect();
+    let takes_part = |variant: &Variant| workloads.iter().any(|&w| results.of(w, *variant).is_some());
+    let variants: Vec<_> = Variant::ALL.into_iter().filter(takes_part).collect();
+    if workloads.is_empty() {
+        return String::new();
+    }
+    let head = ["workload", "unit"].into_iter().chain(variants.iter().map(|variant| variant.title()));
+    let head: Vec<_> = head.chain(["x reference"]).collect();
+    let rows: Vec<_> = workloads
+        .iter()
+        .map(|&workload| {
+            let name = match workload {
+                Workload::Traffic(load, _) => load.title(),
+                _ => workload.title(),
+            };
+            let median =
+                |&variant: &Variant| results.of(workload, variant).map(|series| figure(series.median()));
+            let medians = variants.iter().map(|variant| median(variant).unwrap_or_default());
+            let ratio = results.ratio(workload, Variant::Accelerated, Variant::Reference);
+            let ratio = ratio.map_or(String::new(), |ratio| format!("{ratio:.2}"));
+            [name, workload.unit().into()].into_iter().chain(medians).chain([ratio]).collect()
+        })
+        .collect();
     aligned(&head, &rows)
 }
 
-fn row(verdict: &Verdict) -> [String; 5] {
-    let workload = verdict.target.workload;
-    let (against, bound) = match verdict.target.aim {
-        Aim::Times(least, against) => (against.title(), format!("{least:.2}")),
-        Aim::AtMost(most) => ("", format!("at most {most} {}", workload.unit())),
+fn detail(series: &Series) -> Vec<String> {
+    let (load, work) = match series.workload {
+        Workload::Traffic(load, _) => (load.title(), load.work()),
+        other => (other.title(), ""),
     };
-    let met = if verdict.met { "met" } else { "**gap**" };
-    [workload.title(), against.into(), bound, format!("{:.2}", verdict.measured), met.into()]
-}
-
-fn table(results: &Results, workload: Workload) -> String {
-    let head = ["variant", "median", "min to max", "against the reference", "CPU", "sent again", "fast"];
-    let all = workload.variants().iter().filter_map(|&variant| results.of(workload, variant));
-    let rows = all.map(|series| measured(results, series)).collect::<Vec<_>>();
-    if rows.is_empty() {
-        return String::new();
-    }
-    format!("\n**{}**, {}\n\n{}", workload.title(), workload.unit(), aligned(&head.map(String::from), &rows))
-}
-
-fn measured(results: &Results, series: &Series) -> [String; 7] {
-    let (workload, (low, high)) = (series.workload, series.range());
-    let ratio = results.ratio(workload, series.variant, Variant::Reference);
-    let cpu = match workload {
-        Workload::Traffic(load, _) => {
-            let time = series.median_of(|sample| sample.cpu);
-            time.map(|time| format!("{time:.2} us/{}", load.cpu_unit()))
-        }
-        _ => None,
-    };
+    let between =
+        |low, high| format!("{} to {}", figure(series.quantile(low)), figure(series.quantile(high)));
+    let count = |count: Option<u64>| count.map_or(String::new(), |count| count.to_string());
     let share = series.median_of(|sample| sample.fast_share);
-    [
+    let cpu = series.median_of(|sample| sample.cpu);
+    vec![
+        load,
         series.variant.title().into(),
-        figure(series.median()),
-        format!("{} to {}", figure(low), figure(high)),
-        ratio.map_or(String::new(), |ratio| format!("{ratio:.2}")),
-        cpu.unwrap_or_default(),
-        series.sum_of(|sample| sample.retransmits).map_or(String::new(), |count| count.to_string()),
+        between(0.25, 0.75),
+        between(0.0, 1.0),
+        cpu.map_or(String::new(), |time| format!("{time:.2} us/{work}")),
+        count(series.sum_of(|sample| sample.retransmits)),
+        count(series.sum_of(|sample| sample.lost)),
         share.map_or(String::new(), |share| format!("{:.1} %", 100.0 * share)),
     ]
 }
 
-/// A number with as many digits as mean something.
-pub(super) fn figure(value: f64) -> String {
-    match value {
-        value if value >= 1e4 => format!("{:.1}k", value / 1e3),
-        value if value >= 100.0 => format!("{value:.0}"),
-        value if value >= 10.0 => format!("{value:.1}"),
-        value => format!("{value:.2}"),
-    }
-}
-
-/// A Markdown table whose columns also line up as plain text.
-fn aligned<const N: usize>(head: &[String; N], rows: &[[String; N]]) -> String {
-    let widths: [usize; N] = std::array::from_fn(|column| {
-        let cells = rows.iter().chain([head]).map(|row| row[column].chars().count());
-        cells.max().unwrap_or(0)
-    });
-    let line = |row: &[String; N]| {
-        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
-        format!("| {} |\n", cells.collect::<Vec<_>>().join(" | "))
+fn profile(rows: &[Row]) -> String {
+    let head = ["load", "program", "runs", "ns a run", "of CPU time"];
+    let line = |row: &Row| {
+        let share = row.time() / 10.0 / row.cpu_micros_per_unit;
+        vec![
+            row.load.clone(),
+            row.program.clone(),
+            format!("{:.2}/{}", row.runs_per_unit, row.unit),
+            format!("{:.0}", row.nanos_per_run),
+            format!("{share:.1} % of {:.2} us", row.cpu_micros_per_unit),
+        ]
     };
-    let rule = widths.map(|width| "-".repeat(width));
-    [head, &rule].into_iter().chain(rows).map(line).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::figure;
-
-    #[test]
-    fn figures_are_short() {
-        assert_eq!([1_234_567.0, 123.4, 12.34, 1.234].map(figure), ["1234.6k", "123", "12.3", "1.23"]);
+    let mut programs: Vec<Vec<String>> = Vec::new();
+    for row in rows {
+        let verified = row.verified_instructions.map_or(String::new(), |count| count.to_string());
+        let (instructions, code) = (row.instructions.to_string(), row.machine_code_bytes.to_string());
+        let program = vec![row.program.clone(), instructions, code, verified];
+        if !programs.contains(&program) {
+            programs.push(program);
+        }
     }
+    let sizes = aligned(&["program", "instructions", "bytes of machine code", "verified"], &programs);
+    format!("{}\n{sizes}", aligned(&head, &rows.iter().map(line).collect::<Vec<_>>()))
 }

@@ -1,23 +1,47 @@
 //! Samples, and what they say together.
 
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::statistics::{quantile, sorted};
 use super::variant::Variant;
 use super::workload::Workload;
 
 /// One measurement.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct Sample {
     /// In the workload's unit.
     pub(super) value: f64,
+    /// Units of work that were done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) work: Option<f64>,
     /// CPU time of the whole machine for one unit of work, in us.
+    #[serde(rename = "cpuMicros", skip_serializing_if = "Option::is_none")]
     pub(super) cpu: Option<f64>,
     /// TCP segments sent again.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) retransmits: Option<u64>,
     /// Datagrams that did not arrive.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) lost: Option<u64>,
     /// The part of the packets that our programs carried, 0 to 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) fast_share: Option<f64>,
+}
+
+impl Sample {
+    pub(super) fn of(value: f64) -> Self {
+        Self { value, ..Self::default() }
+    }
+
+    /// So many units of work in a time.
+    pub(super) fn rate(work: u64, elapsed: Duration) -> Self {
+        Self { work: Some(work as f64), ..Self::of(work as f64 / elapsed.as_secs_f64()) }
+    }
 }
 
 /// All samples of one workload with one variant.
@@ -56,17 +80,22 @@ impl Results {
     pub(super) fn json(&self) -> Value {
         self.series.iter().map(Series::json).collect()
     }
+
+    /// From such an array.
+    pub(super) fn from_json(array: &Value) -> Result<Self> {
+        let series = array.as_array().context("results are no array")?.iter().map(Series::from_json);
+        Ok(Self { series: series.collect::<Result<_>>()? })
+    }
 }
 
 impl Series {
     pub(super) fn median(&self) -> f64 {
-        quantile(&self.values(), 0.5)
+        self.quantile(0.5)
     }
 
-    /// The smallest and the largest value.
-    pub(super) fn range(&self) -> (f64, f64) {
-        let values = self.values();
-        (quantile(&values, 0.0), quantile(&values, 1.0))
+    /// Of the values: 0 is the smallest, 1 the largest.
+    pub(super) fn quantile(&self, part: f64) -> f64 {
+        quantile(&sorted(self.samples.iter().map(|sample| sample.value)), part)
     }
 
     /// The median of something not every sample has.
@@ -81,57 +110,70 @@ impl Series {
         (!values.is_empty()).then(|| values.iter().sum())
     }
 
-    fn values(&self) -> Vec<f64> {
-        sorted(self.samples.iter().map(|sample| sample.value))
-    }
-
     fn json(&self) -> Value {
-        let values = self.values();
         json!({
             "workload": self.workload.name(),
             "variant": self.variant.name(),
             "unit": self.workload.unit(),
             "moreIsBetter": self.workload.more_is_better(),
-            "samples": self.samples.iter().map(|sample| sample.value).collect::<Vec<_>>(),
-            "median": quantile(&values, 0.5),
-            "min": quantile(&values, 0.0),
-            "max": quantile(&values, 1.0),
-            "quartiles": [quantile(&values, 0.25), quantile(&values, 0.75)],
-            "cpuMicrosPerUnit": self.median_of(|sample| sample.cpu),
-            "retransmits": self.sum_of(|sample| sample.retransmits),
-            "lost": self.sum_of(|sample| sample.lost),
-            "fastShare": self.median_of(|sample| sample.fast_share),
+            "median": self.median(),
+            "min": self.quantile(0.0),
+            "max": self.quantile(1.0),
+            "quartiles": [self.quantile(0.25), self.quantile(0.75)],
+            "samples": self.samples,
+        })
+    }
+
+    fn from_json(value: &Value) -> Result<Self> {
+        let (workload, variant) = (&value["workload"], &value["variant"]);
+        let samples: Vec<Sample> = serde_json::from_value(value["samples"].clone())
+            .with_context(|| format!("samples of {workload} with {variant}"))?;
+        anyhow::ensure!(!samples.is_empty(), "no samples of {workload} with {variant}");
+        Ok(Self {
+            workload: Workload::all()
+                .into_iter()
+                .find(|known| known.name() == *workload)
+                .with_context(|| format!("no workload {workload}"))?,
+            variant: Variant::ALL
+                .into_iter()
+                .find(|known| known.name() == *variant)
+                .with_context(|| format!("no variant {variant}"))?,
+            samples,
         })
     }
 }
 
-fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values
-}
-
-/// Linear between the two nearest values (Hyndman and Fan, 1996, type 7); `values` sorted and not empty.
-fn quantile(values: &[f64], part: f64) -> f64 {
-    let place = part * (values.len() - 1) as f64;
-    let (low, high) = (values[place.floor() as usize], values[place.ceil() as usize]);
-    low + (high - low) * place.fract()
-}
-
-/// The median of times and the like, of which there is one at least.
-pub(super) fn median(values: impl Iterator<Item = f64>) -> f64 {
-    quantile(&sorted(values), 0.5)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{median, quantile};
+    use super::{Results, Sample};
+    use crate::bench::variant::Variant::{Accelerated, Reference};
+    use crate::bench::workload::{Figure, Workload};
+
+    fn three(workload: Workload) -> Results {
+        let mut results = Results::default();
+        for (ours, theirs) in [(30.0, 60.0), (10.0, 40.0), (20.0, 50.0)] {
+            results.push(workload, Accelerated, Sample { retransmits: Some(2), ..Sample::of(ours) });
+            results.push(workload, Reference, Sample::of(theirs));
+        }
+        results
+    }
 
     #[test]
-    fn the_middle_of_a_few() {
-        assert_eq!(median([3.0, 1.0, 2.0].into_iter()), 2.0);
-        assert_eq!(median([4.0, 1.0, 2.0, 3.0].into_iter()), 2.5);
-        assert_eq!(quantile(&[1.0, 2.0, 3.0, 4.0, 5.0], 0.25), 2.0);
-        assert_eq!(quantile(&[7.0], 1.0), 7.0);
+    fn a_ratio_above_one_is_in_our_favour_whatever_the_unit() {
+        let [memory, first] = [Workload::Execution(Figure::Memory), Workload::all()[0]];
+        assert_eq!(three(memory).ratio(memory, Accelerated, Reference), Some(2.5));
+        assert_eq!(three(first).ratio(first, Accelerated, Reference), Some(0.4));
+    }
+
+    #[test]
+    fn what_was_written_is_read_again() {
+        let results = three(Workload::Stall);
+        let text = results.json().to_string();
+        let again = Results::from_json(&serde_json::from_str(&text).unwrap()).unwrap();
+        assert_eq!(again.json(), results.json());
+        let ours = again.of(Workload::Stall, Accelerated).unwrap();
+        assert_eq!((ours.median(), ours.quantile(0.0), ours.quantile(1.0)), (20.0, 10.0, 30.0));
+        assert_eq!(ours.sum_of(|sample| sample.retransmits), Some(6));
+        assert_eq!(ours.sum_of(|sample| sample.lost), None);
     }
 }

@@ -7,15 +7,15 @@ use ebpf_bridge_lab::libcni::Conflist;
 use ebpf_bridge_lab::{Node, Place, Scene, Stats, config};
 use serde_json::{Value, json};
 
+use super::route::{Route, Rules};
 use super::rules;
 use super::server::{Cpus, Server};
 use super::variant::Variant;
-use super::workload::Route;
 
 /// Everything one variant needs for traffic.
 pub(super) struct Rig {
     // First, so that they end before the namespaces they are in.
-    _servers: Vec<Server>,
+    servers: Vec<Server>,
     world: World,
     /// Whether our programs count packets here.
     counts: bool,
@@ -35,73 +35,89 @@ enum World {
 pub(super) struct Ends<'a> {
     pub(super) client: &'a Place,
     pub(super) server: &'a Place,
-    /// The server's.
+    /// The server's, as the client calls it.
     pub(super) address: IpAddr,
 }
 
 const WIRE: [[u8; 4]; 2] = [[10, 9, 0, 1], [10, 9, 0, 2]];
 
 impl Rig {
-    /// On a node with the rules of a cluster where `ruled`.
-    pub(super) fn new(variant: Variant, ruled: bool, cpus: Cpus) -> Result<Self> {
+    pub(super) fn new(variant: Variant, rules: Rules) -> Result<Self> {
         let world = match variant {
-            Variant::Accelerated | Variant::Off | Variant::Reference => {
-                let scene = pods(plugin(variant))?;
-                if ruled {
-                    rules::install(&scene.node)?;
-                }
-                World::Pods(scene)
-            }
             Variant::Wire => World::Wire(wire()?),
             Variant::Host => World::Bare(Node::new()?),
+            _ => World::Pods(pods(plugin(variant), rules)?),
         };
-        let mut rig = Self { world, counts: variant == Variant::Accelerated, _servers: Vec::new() };
-        let ends = [Route::Pod, Route::Outside].into_iter().filter_map(|route| rig.ends(route));
-        let servers = ends.map(|ends| Server::start(ends.server, cpus)).collect::<Result<_>>();
-        rig._servers = servers.with_context(|| format!("{} is not set up", variant.title()))?;
-        Ok(rig)
+        Ok(Self { world, counts: variant == Variant::Accelerated, servers: Vec::new() })
+    }
+
+    /// Starts what iperf3 talks to, wherever traffic may go.
+    pub(super) fn serve(&mut self, cpus: Cpus) -> Result<()> {
+        if self.servers.is_empty() {
+            let places = match &self.world {
+                World::Pods(scene) => vec![&*scene.pods[1].pod, &**scene.node.outside()],
+                World::Wire([_, server]) => vec![server],
+                World::Bare(node) => vec![&**node, &**node.outside()],
+            };
+            let servers =
+                places.into_iter().map(|place| Server::start(place, cpus)).collect::<Result<_>>()?;
+            self.servers = servers;
+        }
+        Ok(())
     }
 
     /// The ends of a route, if there are such here.
     pub(super) fn ends(&self, route: Route) -> Option<Ends<'_>> {
         match (&self.world, route) {
-            (World::Pods(scene), Route::Pod) => {
-                let [client, server] = [&scene.pods[0], &scene.pods[1]];
-                Some(Ends { client, server, address: server.address() })
-            }
+            (World::Pods(scene), Route::Pod) => Some(between(scene, scene.pods[1].address())),
+            (World::Pods(scene), Route::ClusterIp) => Some(between(scene, rules::CLUSTER_IP.into())),
             (World::Pods(scene), Route::Outside | Route::Ruled) => {
                 Some(to_outside(&scene.pods[0], &scene.node))
             }
+            (World::Pods(scene), Route::HostPort) => Some(from_outside(&scene.node, &scene.pods[1])),
             (World::Bare(node), Route::Outside) => Some(to_outside(node, node)),
+            (World::Bare(node), Route::HostPort) => Some(from_outside(node, node)),
             (World::Wire([client, server]), Route::Pod) => {
                 Some(Ends { client, server, address: WIRE[1].into() })
             }
-            (World::Bare(_), _) | (World::Wire(_), _) => None,
+            (World::Bare(_) | World::Wire(_), _) => None,
         }
     }
 
     /// The packet counters of our programs, where they run.
     pub(super) fn stats(&self) -> Result<Option<Stats>> {
-        match &self.world {
-            World::Pods(scene) if self.counts => Stats::read(&scene.node).map(Some),
+        match self.node() {
+            Some(node) if self.counts => Stats::read(node).map(Some),
             _ => Ok(None),
+        }
+    }
+
+    /// Where the plugin works, if there is one.
+    pub(super) fn node(&self) -> Option<&Node> {
+        match &self.world {
+            World::Pods(scene) => Some(&scene.node),
+            World::Wire(_) | World::Bare(_) => None,
         }
     }
 }
 
 /// The configuration of the plugin that a variant is about. All of them masquerade.
 pub(super) fn plugin(variant: Variant) -> Value {
+    // 65,534 addresses.
+    let ranges = json!([[{"subnet": "10.1.0.0/16"}]]);
     match variant {
-        Variant::Reference => {
-            let mut plugin = config::bridge("off");
-            plugin["type"] = json!("bridge");
-            for ours in ["ebpf", "logFile"] {
-                plugin.as_object_mut().and_then(|plugin| plugin.remove(ours));
-            }
-            plugin
+        Variant::Reference => json!({
+            "type": "bridge", "bridge": config::BRIDGE, "isGateway": true, "isDefaultGateway": true,
+            "ipMasq": true, "ipam": {"type": "host-local", "ranges": ranges},
+        }),
+        Variant::Ptp => json!({
+            "type": "ptp", "ipMasq": true,
+            "ipam": {"type": "host-local", "ranges": ranges, "routes": [{"dst": "0.0.0.0/0"}]},
+        }),
+        Variant::Off => config::with(config::bridge("off"), &json!({"ipam": {"ranges": ranges}})),
+        Variant::Accelerated | Variant::Wire | Variant::Host => {
+            config::with(config::bridge("auto"), &json!({"ipam": {"ranges": ranges}}))
         }
-        Variant::Off => config::bridge("off"),
-        Variant::Accelerated | Variant::Wire | Variant::Host => config::bridge("auto"),
     }
 }
 
@@ -112,10 +128,16 @@ pub(super) fn node() -> Result<Node> {
     Ok(node)
 }
 
-fn pods(plugin: Value) -> Result<Scene> {
+fn pods(plugin: Value, rules: Rules) -> Result<Scene> {
     let mut scene = Scene::new(node()?, Conflist::of(plugin));
     for name in ["client", "server"] {
         scene.wire(name)?;
+    }
+    let host = scene.node.outside().node_address();
+    match rules {
+        Rules::None => {}
+        Rules::Translation => rules::translate(&scene.node, host, scene.pods[1].address())?,
+        Rules::Cluster => rules::fill(&scene.node)?,
     }
     Ok(scene)
 }
@@ -132,6 +154,14 @@ fn wire() -> Result<[Place; 2]> {
     Ok(ends)
 }
 
+fn between(scene: &Scene, address: IpAddr) -> Ends<'_> {
+    Ends { client: &scene.pods[0], server: &scene.pods[1], address }
+}
+
 fn to_outside<'a>(client: &'a Place, node: &'a Node) -> Ends<'a> {
     Ends { client, server: node.outside(), address: node.outside().address() }
+}
+
+fn from_outside<'a>(node: &'a Node, server: &'a Place) -> Ends<'a> {
+    Ends { client: node.outside(), server, address: node.outside().node_address() }
 }

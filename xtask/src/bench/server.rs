@@ -46,9 +46,9 @@ impl Drop for Server {
     }
 }
 
-/// A program that stays on one CPU of a place.
+/// A program that stays on one CPU of a place, and ends when the benchmark is interrupted.
 pub(super) fn pinned(place: &Place, cpu: usize, program: &str) -> Command {
-    let mut command = place.command("taskset");
+    let mut command = place.dependent("taskset");
     command.args(["--cpu-list", &cpu.to_string(), program]);
     command
 }

@@ -1,90 +1,83 @@
-//! Everything the chosen workloads need, set up once.
+//! Everything the trials need, set up before they run.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
 use super::lifecycle::Site;
+use super::load::Load;
 use super::options::Plan;
 use super::results::Sample;
 use super::rig::Rig;
+use super::route::{Route, Rules};
 use super::server::Cpus;
 use super::traffic;
+use super::trial::{Stage, Trial};
 use super::variant::Variant;
-use super::workload::{Route, Workload};
+use super::workload::Workload;
+use super::{execution, stall};
 
-/// The set-ups by variant, each used by the workloads that share it.
+/// The set-ups by variant, each used by the trials that share it.
 pub(super) struct Stand<'a> {
     plan: &'a Plan,
     cpus: Cpus,
-    rigs: Vec<(Variant, bool, Rig)>,
-    sites: Vec<(Variant, Option<usize>, Site)>,
+    rigs: Vec<(Variant, Rules, Rig)>,
+    sites: Vec<(Variant, Site)>,
 }
 
 impl<'a> Stand<'a> {
-    pub(super) fn build(plan: &'a Plan, cpus: Cpus) -> Result<Self> {
-        let mut stand = Self { plan, cpus, rigs: Vec::new(), sites: Vec::new() };
-        for &workload in &plan.workloads {
-            for &variant in workload.variants() {
-                stand
-                    .prepare(workload, variant)
-                    .with_context(|| format!("setting up {} for {}", variant.title(), workload.title()))?;
-            }
-        }
-        Ok(stand)
+    pub(super) fn new(plan: &'a Plan, cpus: Cpus) -> Self {
+        Self { plan, cpus, rigs: Vec::new(), sites: Vec::new() }
     }
 
-    fn prepare(&mut self, workload: Workload, variant: Variant) -> Result<()> {
-        match need(workload) {
-            Need::Rig { ruled } if self.rig(variant, ruled).is_none() => {
-                self.rigs.push((variant, ruled, Rig::new(variant, ruled, self.cpus)?));
+    /// Sets up what a stage needs beyond what there is.
+    pub(super) fn prepare(&mut self, stage: &Stage) -> Result<()> {
+        for &trial in &stage.trials {
+            for &variant in trial.variants() {
+                self.set_up(trial, variant)
+                    .with_context(|| format!("setting up {} for {}", variant.title(), trial.title()))?;
             }
-            Need::Site(others) if self.site(variant, others).is_none() => {
-                let site = match others {
-                    Some(count) => Site::new(variant, count)?,
-                    None => Site::weighed(variant)?,
-                };
-                self.sites.push((variant, others, site));
-            }
-            _ => {}
         }
         Ok(())
     }
 
+    fn set_up(&mut self, trial: Trial, variant: Variant) -> Result<()> {
+        if let Trial::Traffic(load, route) = trial {
+            if self.rig(variant, route).is_err() {
+                let rules = route.rules(variant);
+                self.rigs.push((variant, rules, Rig::new(variant, rules)?));
+            }
+            let rules = route.rules(variant);
+            let rigs = self.rigs.iter_mut().filter(|rig| rig.0 == variant && rig.1 == rules);
+            let streams = matches!(load, Load::Streams(_));
+            return rigs.filter(|_| streams).try_for_each(|rig| rig.2.serve(self.cpus));
+        }
+        if self.site(variant).is_err() {
+            self.sites.push((variant, Site::new(variant)?));
+        }
+        let mut sites = self.sites.iter_mut().filter(|site| site.0 == variant);
+        sites.try_for_each(|site| site.1.prepare(trial))
+    }
+
     /// Measures once.
-    pub(super) fn sample(&self, workload: Workload, variant: Variant) -> Result<Sample> {
-        match (workload, need(workload)) {
-            (Workload::Traffic(load, route), Need::Rig { ruled }) => {
-                let rig = self.rig(variant, ruled).context("no such rig")?;
-                traffic::measure(rig, load, route, self.plan, self.cpus)
+    pub(super) fn sample(&self, trial: Trial, variant: Variant) -> Result<Vec<(Workload, Sample)>> {
+        let repeats = self.plan.repeats;
+        match trial {
+            Trial::Traffic(load, route) => {
+                traffic::measure(self.rig(variant, route)?, load, route, self.plan, self.cpus)
             }
-            (Workload::Pods(operation, _), Need::Site(others)) => {
-                self.site(variant, others).context("no such site")?.time(operation, self.plan.repeats)
-            }
-            (_, Need::Site(others)) => self.site(variant, others).context("no such site")?.weigh(),
-            (_, Need::Rig { .. }) => bail!("only traffic has a rig"),
+            Trial::Pods(crowd) => self.site(variant)?.time(crowd, repeats),
+            Trial::Stall => stall::measure(self.site(variant)?),
+            Trial::Execution => execution::measure(self.site(variant)?, repeats),
         }
     }
 
-    fn rig(&self, variant: Variant, ruled: bool) -> Option<&Rig> {
-        self.rigs.iter().find(|rig| rig.0 == variant && rig.1 == ruled).map(|rig| &rig.2)
+    /// Where a variant carries traffic.
+    pub(super) fn rig(&self, variant: Variant, route: Route) -> Result<&Rig> {
+        let rules = route.rules(variant);
+        let found = self.rigs.iter().find(|rig| rig.0 == variant && rig.1 == rules);
+        Ok(&found.context("no such rig")?.2)
     }
 
-    fn site(&self, variant: Variant, others: Option<usize>) -> Option<&Site> {
-        self.sites.iter().find(|site| site.0 == variant && site.1 == others).map(|site| &site.2)
-    }
-}
-
-/// What a workload is measured on.
-enum Need {
-    /// Pods for traffic, on a node with the rules of a cluster or without.
-    Rig { ruled: bool },
-    /// A node with so many other pods, or the one where memory is noted.
-    Site(Option<usize>),
-}
-
-fn need(workload: Workload) -> Need {
-    match workload {
-        Workload::Traffic(_, route) => Need::Rig { ruled: route == Route::Ruled },
-        Workload::Pods(_, others) => Need::Site(Some(others)),
-        Workload::Memory => Need::Site(None),
+    fn site(&self, variant: Variant) -> Result<&Site> {
+        Ok(&self.sites.iter().find(|site| site.0 == variant).context("no such site")?.1)
     }
 }

@@ -1,5 +1,8 @@
 //! What is measured, in which unit, and with which variants.
 
+use super::load::Load;
+use super::route::Route;
+use super::trial::Trial;
 use super::variant::Variant;
 
 /// One thing to measure.
@@ -7,34 +10,12 @@ use super::variant::Variant;
 pub(super) enum Workload {
     /// Traffic, and where it goes.
     Traffic(Load, Route),
-    /// The time of one operation while so many other pods are on the node.
-    Pods(Operation, usize),
-    /// Peak memory of the plugin's process in one ADD.
-    Memory,
-}
-
-/// A kind of traffic.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Load {
-    /// TCP in bulk, over so many connections.
-    Streams(u8),
-    /// TCP requests of 64 bytes over one connection, each after the answer to the one before, both ends on one CPU.
-    RoundTrips,
-    /// UDP datagrams of 64 bytes payload, counted where they arrive.
-    Datagrams,
-    /// TCP connections: made, used for one request, closed.
-    Connections,
-}
-
-/// Where traffic goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Route {
-    /// Between two pods of a node.
-    Pod,
-    /// From a pod to a host beyond the node's uplink, masqueraded.
-    Outside,
-    /// The same on a node with the iptables rules of a cluster.
-    Ruled,
+    /// The time of an operation on a node with other pods.
+    Pods(Operation, Crowd),
+    /// The longest time without an answer between two pods while others come and go.
+    Stall,
+    /// What one execution of the plugin takes.
+    Execution(Figure),
 }
 
 /// What a runtime asks of a plugin.
@@ -44,34 +25,101 @@ pub(super) enum Operation {
     Del,
 }
 
-const LOADS: [Load; 5] =
-    [Load::Datagrams, Load::RoundTrips, Load::Streams(1), Load::Streams(4), Load::Connections];
-/// Those measured through rules as well.
-const RULED: [Load; 4] = [Load::Datagrams, Load::RoundTrips, Load::Streams(1), Load::Connections];
-/// Pods that are on the node besides the one measured; none means that the first one brings the bridge.
-pub(super) const OTHERS: [usize; 3] = [0, 1, 50];
+/// Other pods on the node, and whether 32 operations run at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Crowd {
+    /// None means that the first pod brings the bridge.
+    pub(super) others: usize,
+    pub(super) parallel: bool,
+}
+
+/// What is counted of one execution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Figure {
+    /// From fork to exit of VERSION, which does nothing.
+    Start,
+    /// Peak memory in ADD.
+    Memory,
+    /// System calls, of all its processes.
+    Calls(Operation),
+    /// Programs executed, itself included.
+    Programs(Operation),
+}
+
+pub(super) const OPERATIONS: [Operation; 2] = [Operation::Add, Operation::Del];
+/// Operations at the same time.
+pub(super) const AT_ONCE: usize = 32;
+/// Pods that come and go in [`Workload::Stall`].
+pub(super) const PASSERS_BY: usize = 100;
+const OTHERS: [usize; 5] = [0, 1, 50, 200, 500];
 
 impl Workload {
     /// All of them, in the order of the report.
     pub(super) fn all() -> Vec<Workload> {
-        let routes = [Route::Pod, Route::Outside];
-        let traffic = routes.map(|route| LOADS.map(|load| Workload::Traffic(load, route)));
-        let operations = [Operation::Add, Operation::Del];
-        let pods = operations.map(|operation| OTHERS.map(|others| Workload::Pods(operation, others)));
-        let mut all = traffic.concat();
-        all.extend(RULED.map(|load| Workload::Traffic(load, Route::Ruled)));
-        all.extend(pods.concat());
-        all.push(Workload::Memory);
+        let routes = Route::ALL.into_iter();
+        let traffic = routes.flat_map(|route| route.loads().iter().map(move |&load| (load, route)));
+        let mut all: Vec<_> = traffic.map(|(load, route)| Workload::Traffic(load, route)).collect();
+        for operation in OPERATIONS {
+            let crowds = OTHERS.map(|others| Crowd { others, parallel: false });
+            all.extend(crowds.map(|crowd| Workload::Pods(operation, crowd)));
+        }
+        for operation in OPERATIONS {
+            let crowds = OTHERS[1..].iter().map(|&others| Crowd { others, parallel: true });
+            all.extend(crowds.map(|crowd| Workload::Pods(operation, crowd)));
+        }
+        all.push(Workload::Stall);
+        all.extend(Figure::ALL.map(Workload::Execution));
         all
+    }
+
+    /// Whether it is part of a quick run: what most targets are about.
+    pub(super) fn is_quick(self) -> bool {
+        use Load::{Connections, Datagrams, ManyFlows, NewFlows, RoundTrips, Streams};
+        match self {
+            Workload::Traffic(load, Route::Pod) => {
+                matches!(load, Datagrams(64) | RoundTrips { pinned: true } | Streams(1 | 4))
+                    || matches!(load, ManyFlows | NewFlows | Connections)
+            }
+            Workload::Traffic(load, Route::Outside) => {
+                matches!(load, Datagrams(64) | RoundTrips { pinned: true } | Streams(1) | Connections)
+            }
+            Workload::Traffic(load, Route::Ruled) => load != Connections,
+            Workload::Traffic(load, _) => load == Datagrams(64),
+            Workload::Pods(_, crowd) => [1, 50].contains(&crowd.others) && !crowd.parallel,
+            Workload::Stall => false,
+            Workload::Execution(_) => true,
+        }
+    }
+
+    /// What measures it.
+    pub(super) fn trial(self) -> Trial {
+        match self {
+            Workload::Traffic(Load::NewFlows, route) => Trial::Traffic(Load::ManyFlows, route),
+            Workload::Traffic(load, route) => Trial::Traffic(load, route),
+            Workload::Pods(_, crowd) => Trial::Pods(crowd),
+            Workload::Stall => Trial::Stall,
+            Workload::Execution(_) => Trial::Execution,
+        }
+    }
+
+    /// Who takes part.
+    pub(super) fn variants(self) -> &'static [Variant] {
+        self.trial().variants()
     }
 
     /// In results, and for `--only`.
     pub(super) fn name(self) -> String {
         match self {
             Workload::Traffic(load, route) => format!("{}-{}", load.name(), route.name()),
-            Workload::Pods(Operation::Add, others) => format!("add-{others}"),
-            Workload::Pods(Operation::Del, others) => format!("del-{others}"),
-            Workload::Memory => "memory".into(),
+            Workload::Pods(operation, crowd) => {
+                let parallel = if crowd.parallel { "-parallel" } else { "" };
+                format!("{}-{}{parallel}", operation.name(), crowd.others)
+            }
+            Workload::Stall => "stall".into(),
+            Workload::Execution(Figure::Start) => "start".into(),
+            Workload::Execution(Figure::Memory) => "memory".into(),
+            Workload::Execution(Figure::Calls(operation)) => format!("calls-{}", operation.name()),
+            Workload::Execution(Figure::Programs(operation)) => format!("programs-{}", operation.name()),
         }
     }
 
@@ -79,9 +127,20 @@ impl Workload {
     pub(super) fn title(self) -> String {
         match self {
             Workload::Traffic(load, route) => format!("{}, {}", load.title(), route.title()),
-            Workload::Pods(operation, 0) => format!("{}, first pod", operation.title()),
-            Workload::Pods(operation, others) => format!("{}, beside {others}", operation.title()),
-            Workload::Memory => "One ADD, peak memory".into(),
+            Workload::Pods(operation, Crowd { others: 0, .. }) => format!("{}, first pod", operation.title()),
+            Workload::Pods(operation, Crowd { others, parallel: false }) => {
+                format!("{}, beside {others}", operation.title())
+            }
+            Workload::Pods(operation, Crowd { others, .. }) => {
+                format!("{AT_ONCE} {}s at once, beside {others}", operation.title())
+            }
+            Workload::Stall => format!("Longest stall while {PASSERS_BY} pods come and go"),
+            Workload::Execution(Figure::Start) => "VERSION, from start to end".into(),
+            Workload::Execution(Figure::Memory) => "ADD, peak memory".into(),
+            Workload::Execution(Figure::Calls(operation)) => format!("{}, system calls", operation.title()),
+            Workload::Execution(Figure::Programs(operation)) => {
+                format!("{}, programs executed", operation.title())
+            }
         }
     }
 
@@ -89,8 +148,10 @@ impl Workload {
     pub(super) fn unit(self) -> &'static str {
         match self {
             Workload::Traffic(load, _) => load.unit(),
-            Workload::Pods(..) => "ms",
-            Workload::Memory => "MB",
+            Workload::Pods(..) | Workload::Stall | Workload::Execution(Figure::Start) => "ms",
+            Workload::Execution(Figure::Memory) => "MB",
+            Workload::Execution(Figure::Calls(_)) => "calls",
+            Workload::Execution(Figure::Programs(_)) => "programs",
         }
     }
 
@@ -98,85 +159,31 @@ impl Workload {
     pub(super) fn more_is_better(self) -> bool {
         matches!(self, Workload::Traffic(..))
     }
-
-    /// Who takes part.
-    pub(super) fn variants(self) -> &'static [Variant] {
-        use Variant::{Accelerated, Host, Off, Reference, Wire};
-        match self {
-            Workload::Traffic(_, Route::Pod) => &[Accelerated, Off, Reference, Wire],
-            Workload::Traffic(_, Route::Outside) => &[Accelerated, Off, Reference, Host],
-            Workload::Traffic(_, Route::Ruled) | Workload::Pods(..) | Workload::Memory => {
-                &[Accelerated, Reference]
-            }
-        }
-    }
-}
-
-impl Load {
-    fn name(self) -> String {
-        match self {
-            Load::Streams(count) => format!("tcp-stream-{count}"),
-            Load::RoundTrips => "tcp-rr".into(),
-            Load::Datagrams => "udp-64".into(),
-            Load::Connections => "connect".into(),
-        }
-    }
-
-    /// In reports and charts.
-    pub(super) fn title(self) -> String {
-        match self {
-            Load::Streams(1) => "TCP stream".into(),
-            Load::Streams(count) => format!("TCP, {count} streams"),
-            Load::RoundTrips => "TCP RR, one CPU".into(),
-            Load::Datagrams => "UDP 64 B".into(),
-            Load::Connections => "Connections".into(),
-        }
-    }
-
-    fn unit(self) -> &'static str {
-        match self {
-            Load::Streams(_) => "Gbit/s",
-            Load::RoundTrips => "transactions/s",
-            Load::Datagrams => "packets/s",
-            Load::Connections => "connections/s",
-        }
-    }
-
-    /// What the machine's CPU time is divided by.
-    pub(super) fn cpu_unit(self) -> &'static str {
-        match self {
-            Load::Streams(_) => "MB",
-            Load::RoundTrips => "transaction",
-            Load::Datagrams => "packet",
-            Load::Connections => "connection",
-        }
-    }
-}
-
-impl Route {
-    fn name(self) -> &'static str {
-        match self {
-            Route::Pod => "pod",
-            Route::Outside => "outside",
-            Route::Ruled => "ruled",
-        }
-    }
-
-    /// In reports and charts.
-    pub(super) fn title(self) -> &'static str {
-        match self {
-            Route::Pod => "pod to pod",
-            Route::Outside => "pod to outside",
-            Route::Ruled => "to outside through rules",
-        }
-    }
 }
 
 impl Operation {
-    fn title(self) -> &'static str {
+    fn name(self) -> &'static str {
+        match self {
+            Operation::Add => "add",
+            Operation::Del => "del",
+        }
+    }
+
+    pub(super) fn title(self) -> &'static str {
         match self {
             Operation::Add => "ADD",
             Operation::Del => "DEL",
         }
     }
+}
+
+impl Figure {
+    const ALL: [Figure; 6] = [
+        Figure::Start,
+        Figure::Memory,
+        Figure::Calls(Operation::Add),
+        Figure::Calls(Operation::Del),
+        Figure::Programs(Operation::Add),
+        Figure::Programs(Operation::Del),
+    ];
 }

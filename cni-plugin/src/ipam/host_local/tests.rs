@@ -285,3 +285,19 @@ fn parallel_adds_get_different_addresses() {
     });
     assert_eq!(net.leased().len(), 8 * 12);
 }
+
+/// A power cut leaves blanks or zeros: nobody's, but they were counted as leased and never freed.
+#[test]
+fn leases_without_content_are_reclaimed_when_the_range_is_full() {
+    let net = Net::new(json!({"subnet": "10.1.0.0/29"}));
+    for (ip, content) in [("10.1.0.2", "\0\0\0"), ("10.1.0.3", "\r\n"), ("10.1.0.4", " "), ("10.1.0.5", "c9")]
+    {
+        net.lease(ip, content);
+    }
+    net.lease("10.1.0.6", "c8\r\neth0");
+    let gone = |owner: &Owner, _| owner.container_id.is_empty();
+    let lease = net.host_local().allocate(&owner("c1"), &[], &[], &gone).unwrap();
+    assert_eq!(lease.ips[0].address.ip(), ips(&["10.1.0.2"])[0]);
+    net.host_local().retain(&[owner("c8")]).unwrap();
+    assert_eq!(net.leased(), ["10.1.0.6"]);
+}
