@@ -94,8 +94,7 @@ fn portmap(variant: Variant) -> Result<()> {
     runtime.add(&node, &container)?;
     let to = SocketAddr::from((node.outside().node_address(), 8080));
     for _ in 0..20 {
-        let mut near =
-            node.outside().run_in(|| Ok(TcpStream::connect_timeout(&to, traffic::PATIENCE)?))?;
+        let mut near = node.outside().run_in(|| Ok(TcpStream::connect_timeout(&to, traffic::PATIENCE)?))?;
         let (mut far, peer) = server.accept()?;
         equal("the client as the pod sees it", peer.ip(), node.outside().address())?;
         near.write_all(b"?")?;

@@ -225,9 +225,7 @@ fn reference_dhcp() -> Result<()> {
 }
 
 fn dhcp_lease(node: Node) -> Result<()> {
-    eventually("the daemon listens", traffic::PATIENCE, || {
-        Ok(node.call("ls /run/cni/dhcp.sock").is_ok())
-    })?;
+    eventually("the daemon listens", traffic::PATIENCE, || Ok(node.call("ls /run/cni/dhcp.sock").is_ok()))?;
     thread::sleep(Duration::from_millis(100));
     let changes =
         json!({"ipam": {"type": "dhcp"}, "isGateway": false, "isDefaultGateway": false, "ipMasq": false});

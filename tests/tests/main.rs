@@ -39,6 +39,8 @@ mod rules;
 mod services;
 mod suite;
 mod uplink;
+mod verifier;
+mod vlan;
 mod wiring;
 
 use std::process::ExitCode;
@@ -71,6 +73,8 @@ fn main() -> ExitCode {
     path::register(&mut suite);
     reroute::register(&mut suite);
     uplink::register(&mut suite);
+    verifier::register(&mut suite);
+    vlan::register(&mut suite);
     idle::register(&mut suite);
     identity::register(&mut suite);
     del::register(&mut suite);

@@ -70,7 +70,8 @@ fn is_reached(prober: &Prober) -> Result<()> {
 type Transfer = fn(&Place, &Place, IpAddr, u64) -> Result<traffic::Transfer>;
 
 fn narrow(variant: Variant, family: Family) -> Result<()> {
-    for (what, transfer) in [("the upload", traffic::upload as Transfer), ("the download", traffic::download)] {
+    for (what, transfer) in [("the upload", traffic::upload as Transfer), ("the download", traffic::download)]
+    {
         within(what, PROMPT, || {
             // Anew each time: a path that is known by now would not be found again.
             let (scene, beyond) = scene(variant)?;

@@ -1,10 +1,11 @@
 //! The list of tests, each with what it needs.
 
+use std::env;
 use std::process::ExitCode;
 use std::sync::{PoisonError, RwLock};
 
 use anyhow::Result;
-use ebpf_bridge_lab::Need;
+use ebpf_bridge_lab::{Need, features};
 use libtest_mimic::{Arguments, Failed, Trial};
 
 /// Held for reading by every test that runs, for writing by one that measures and wants the machine to itself.
@@ -64,8 +65,11 @@ impl Suite {
         self.trials.push(trial);
     }
 
-    /// Runs what the command line selects.
-    pub(crate) fn run(self, arguments: &Arguments) -> ExitCode {
+    /// Runs what the command line selects, or of that the core only, if the environment asks for it.
+    pub(crate) fn run(mut self, arguments: &Arguments) -> ExitCode {
+        if env::var_os(features::CORE_VARIABLE).is_some() {
+            self.trials.retain(|trial| features::all().any(|feature| feature.has(trial.name())));
+        }
         libtest_mimic::run(arguments, self.trials).exit_code()
     }
 

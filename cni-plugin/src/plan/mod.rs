@@ -12,4 +12,5 @@ pub use add::{Placement, PlanError, add, subnets};
 pub use addressing::{Addressing, complete, routes};
 pub use check::{Expectation, check, format_mac, lost};
 pub use observed::{Bridge, Observed, PodRoute};
+pub use pod::DEFAULT_VLAN;
 pub use step::{Side, Step, Sysctl};

@@ -93,7 +93,10 @@ impl Steady {
         let before = self.report().answered;
         thread::sleep(time);
         let report = self.report();
-        ensure!(report.answered <= before + 1, "answers still come: {before} before {time:?}, now {report:?}");
+        ensure!(
+            report.answered <= before + 1,
+            "answers still come: {before} before {time:?}, now {report:?}"
+        );
         Ok(())
     }
 

@@ -4,22 +4,28 @@ mod archive;
 mod guest;
 mod initramfs;
 mod qemu;
+mod record;
 mod release;
+mod table;
 mod userland;
 
+use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, Stdio};
 
 use anyhow::{Context, Result};
 use clap::Args;
+use ebpf_bridge_lab::plugin;
 
 use self::archive::Archive;
 use self::guest::Guest;
 use self::qemu::Qemu;
 use self::release::{Kernel, Release};
+use self::table::Column;
 use self::userland::Userland;
 use super::needs;
+use super::tally::Tally;
 use crate::build;
 use crate::fault::Fault;
 use crate::workspace::Workspace;
@@ -33,26 +39,47 @@ pub(crate) struct Options {
     /// Fetch qemu and the kernels anew, also those that are in the cache
     #[arg(long)]
     fresh: bool,
+    /// Keep the table in docs/kernels.md and the verifier's work in tests/tests/verifier/budget.txt
+    #[arg(long)]
+    record: bool,
     /// Run the tests whose name contains this, instead of the core
     filter: Option<String>,
 }
 
-/// Boots each kernel in turn and runs the suite in it.
+/// Boots each kernel in turn and runs the suite in it. The last line is the count, alone.
 pub(super) fn run(workspace: &Workspace, options: &Options) -> Result<ExitCode> {
     needs::install();
     let (qemu, kernels) = fetch(workspace, options)?;
-    let plugin = build::run(workspace)?;
+    let plugin = match env::var_os(plugin::PATH_VARIABLE) {
+        Some(named) => named.into(),
+        None => build::run(workspace)?,
+    };
     let dir = workspace.target.join("kernels");
     let userland = userland(workspace, &dir, &plugin, options)?;
-    let mut passed = true;
+    let (mut columns, mut tally, mut faults) = (Vec::new(), Tally::default(), Vec::new());
     for (release, kernel) in &kernels {
         let initramfs = dir.join("initramfs.cpio");
         initramfs::join(&[&userland, &initramfs::modules(kernel)?], &initramfs)?;
-        println!("\nbooting {}", kernel.version);
+        println!("\nbooting {} of {}", kernel.version, release.suite);
         let outcome = Guest { kernel, cpu: release.cpu, initramfs: &initramfs }.run(&qemu, &dir)?;
-        println!("{:?} {:?}", outcome.broken, outcome.took);
-        passed &= outcome.broken.is_none();
+        println!("{} took {} s", kernel.version, outcome.took.as_secs());
+        faults.extend(outcome.fault.iter().map(|fault| format!("{}: {fault}", kernel.version)));
+        outcome.lines.iter().for_each(|line| tally.hear(line));
+        columns.push(Column::of(&kernel.version, &outcome));
+        if options.record {
+            record::budget(workspace, &kernel.version, &outcome.lines)?;
+        }
     }
+    if options.filter.is_none() {
+        let table = table::markdown(&columns);
+        println!("\n{table}");
+        if options.record {
+            record::table(workspace, &table)?;
+        }
+    }
+    faults.iter().for_each(|fault| println!("{fault}"));
+    println!("{} kernels: {tally}", columns.len());
+    let passed = faults.is_empty() && tally.failed == 0 && tally.passed > 0;
     Ok(if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

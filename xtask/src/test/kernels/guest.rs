@@ -28,7 +28,7 @@ pub(super) struct Outcome {
     /// The suite's lines, without colours and line ends.
     pub(super) lines: Vec<String>,
     /// Why there are not all of them; nothing if the suite ran to its end.
-    pub(super) broken: Option<String>,
+    pub(super) fault: Option<String>,
     /// From the start of qemu to its end.
     pub(super) took: Duration,
 }
@@ -47,17 +47,19 @@ impl Guest<'_> {
         let mut running = Running(command.spawn().context("cannot run qemu")?);
         let hung = running.watch(&report)?;
         let lines = read(&report)?;
-        let ended = lines.last().is_some_and(|line| line.starts_with(END));
-        let broken = match (hung, ended) {
+        let code = lines.last().and_then(|line| line.strip_prefix(END));
+        let fault = match (hung, code) {
             (true, _) => Some(format!("killed: it said nothing for {} s", PATIENCE.as_secs())),
-            (false, true) => None,
-            (false, false) => Some("the kernel ended before the suite".to_owned()),
+            // 101: tests failed, and are counted.
+            (false, Some("0" | "101")) => None,
+            (false, Some(code)) => Some(format!("the suite ended with exit code {code}")),
+            (false, None) => Some("the kernel ended before the suite".to_owned()),
         };
-        let broken = broken.map(|what| {
+        let fault = fault.map(|what| {
             let last = lines.last().map_or("nothing", String::as_str);
             format!("{what}; last heard: {last:?}; its console is in {}", console.display())
         });
-        Ok(Outcome { lines, broken, took: started.elapsed() })
+        Ok(Outcome { lines, fault, took: started.elapsed() })
     }
 }
 

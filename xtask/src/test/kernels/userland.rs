@@ -60,6 +60,7 @@ impl Userland {
         userland.extensions()?;
         userland.peers()?;
         userland.place(plugin, "/opt/ebpf-bridge")?;
+        userland.libraries(plugin)?;
         userland.suite(suite)?;
         if let Some(filter) = filter {
             userland.text("filter", filter)?;
