@@ -151,7 +151,9 @@ fn all_of_them() -> Result<()> {
 /// subnets (flannel-io/cni-plugin, flannel_linux.go, `doCmdAdd`).
 fn flannel_shapes() -> [(&'static str, Value); 3] {
     let route = json!([{"dst": "10.244.0.0/16"}]);
-    let base = json!({"type": "ebpf-bridge", "bridge": "cni0", "mtu": 1450, "hairpinMode": true, "isDefaultGateway": true, "isGateway": true});
+    let list =
+        include_str!("../../conf/flannel.conflist").parse::<Value>().expect("JSON in conf/flannel.conflist");
+    let base = config::with(list["plugins"][0]["delegate"].clone(), &json!({"mtu": 1450}));
     let with = |keys: &Value| config::with(base.clone(), keys);
     let ranges = json!([[{"subnet": "10.244.1.0/24"}], [{"subnet": "fd00:1::/64"}]]);
     let both = json!([{"dst": "10.244.0.0/16"}, {"dst": "fd00::/16"}]);

@@ -4,11 +4,13 @@
 //! reason in its printed name.
 
 mod address;
+mod bench;
 mod chained;
 mod change;
 mod check;
 mod cluster;
 mod cni_check;
+mod conf;
 mod conflist;
 mod conformance;
 mod containerd;
@@ -83,9 +85,11 @@ fn main() -> ExitCode {
     delegate::register(&mut suite);
     parallel::register(&mut suite);
     latency::register(&mut suite);
+    bench::register(&mut suite);
     programs::register(&mut suite);
     protocol::register(&mut suite);
     containerd::register(&mut suite);
+    conf::register(&mut suite);
     install::register(&mut suite);
     suite.run(&arguments)
 }

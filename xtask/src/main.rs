@@ -5,6 +5,7 @@ mod build;
 mod build_ebpf;
 mod debian;
 mod demo;
+mod docs;
 mod fault;
 mod fuzz;
 mod lint;
@@ -42,6 +43,8 @@ enum Verb {
     Demo,
     /// Compare speed and cost with the reference bridge, a bare wire and the node's own network
     Bench(bench::Options),
+    /// Write what is generated from the plugin's types: the configuration's schema and reference
+    Docs,
     /// Look for input that is handled wrongly, or replay what was found
     Fuzz(fuzz::Options),
     /// Check formatting, clippy and dependencies
@@ -71,6 +74,7 @@ fn run(verb: &Verb) -> anyhow::Result<ExitCode> {
         Verb::Test(options) => return test::run(&workspace, options),
         Verb::Demo => return demo::run(&workspace),
         Verb::Bench(options) => bench::run(&workspace, options)?,
+        Verb::Docs => docs::run(&workspace)?,
         Verb::Fuzz(options) => fuzz::run(&workspace, options)?,
         Verb::Lint => lint::run(&workspace)?,
     }

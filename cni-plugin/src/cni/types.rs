@@ -5,6 +5,7 @@
 use std::net::IpAddr;
 
 use ipnetwork::IpNetwork;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What an ADD reports, and what the runtime passes back as `prevResult`.
@@ -59,9 +60,10 @@ pub struct Ip {
 }
 
 /// One route, as configured, leased or made.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Route {
     /// Destination network.
+    #[schemars(with = "String")]
     pub dst: IpNetwork,
     /// Next hop; without one the subnet's gateway is meant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -96,7 +98,7 @@ impl Route {
 }
 
 /// Name resolution, the well-known `dns` key.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Dns {
     /// Addresses of name servers, in order of preference.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -7,6 +7,7 @@ mod list;
 mod netconf;
 mod network;
 mod pod_cidr;
+mod schema;
 #[cfg(test)]
 mod tests;
 mod vlan;
@@ -16,4 +17,5 @@ pub use list::{List, ListError, TYPE};
 pub use netconf::{AttachmentRef, ConfigError, NetConf};
 pub use network::{Gateway, Ipam, LogConfig, MasqueradeBackend, Network};
 pub use pod_cidr::NodeRoute;
+pub use schema::schema;
 pub use vlan::Vlans;

@@ -4,11 +4,12 @@ use super::*;
 use crate::cni::request::Environment;
 
 /// The configuration with these keys beside the required ones.
-fn validated(keys: Value) -> Result<Network, String> {
+pub(super) fn validated(keys: Value) -> Result<Network, String> {
     let mut conf = json!({"cniVersion": "1.0.0", "name": "n1", "type": "ebpf-bridge"});
     conf.as_object_mut().unwrap().extend(keys.as_object().unwrap().clone());
     let environment = Environment::read(|name| (name == "CNI_COMMAND").then(|| "STATUS".into())).unwrap();
     let keys = NetConf::parse(&conf).map_err(|error| error.to_string())?;
+    LogConfig::validate(&keys).map_err(|error| error.to_string())?;
     Network::validate(keys, conf, &environment).map_err(|error| error.to_string())
 }
 

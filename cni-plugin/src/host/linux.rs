@@ -227,7 +227,8 @@ impl Host for LinuxHost {
             Step::SetHairpin { link } => {
                 self.node.set_hairpin(link, self.node.need(link)?.index).map(|()| None)
             }
-            Step::SetIsolated { .. }
+            Step::JoinBridge { .. }
+            | Step::SetIsolated { .. }
             | Step::CheckMac { .. }
             | Step::ForgetMac { .. }
             | Step::FilterVlans { .. }

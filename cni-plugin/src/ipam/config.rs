@@ -2,6 +2,7 @@
 
 use std::path::{Component, PathBuf};
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 use thiserror::Error;
@@ -64,12 +65,24 @@ pub struct HostLocalConfig {
 }
 
 /// The keys we read; others are tolerated, since `ipam` belongs to whichever plugin reads it.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
-struct Spec {
+pub(crate) struct Spec {
+    /// `host-local`, which is built in and has the keys below, or the name of another IPAM plugin.
+    #[serde(rename = "type")]
+    #[schemars(with = "String")]
+    _type: Value,
+    /// Sets of ranges; a pod gets one address of each set.
+    #[schemars(with = "Option<Vec<Vec<RangeSpec>>>")]
     ranges: Value,
+    /// Routes of the pod; without `gw` through the range's gateway.
+    #[schemars(with = "Option<Vec<Route>>")]
     routes: Value,
+    /// A file in the format of resolv.conf(5) to report to the runtime.
+    #[schemars(with = "Option<String>")]
     resolv_conf: Value,
+    /// Where the leases are.
+    #[schemars(with = "Option<String>", extend("default" = DEFAULT_DATA_DIR))]
     data_dir: Value,
     /// The form with a single range, its keys beside the others.
     #[serde(flatten)]

@@ -18,6 +18,7 @@ mod resolv;
 mod set;
 mod store;
 
+pub(crate) use config::Spec as IpamSpec;
 pub use config::{ConfigError, DEFAULT_DATA_DIR, HostLocalConfig};
 pub use error::IpamError;
 pub use host_local::{Gone, HostLocal, Lease, Usage};

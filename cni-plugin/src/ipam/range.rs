@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnetwork::IpNetwork;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 use thiserror::Error;
@@ -69,23 +70,26 @@ pub enum RangeError {
 }
 
 /// A range as the configuration states it, nothing checked.
-///
-/// The values stay JSON until they are parsed, so that one error serves a number in place of a string as
-/// well as a string that is no address.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+// The values stay JSON until they are parsed, so that one error serves a number in place of a string as well as a
+// string that is no address.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RangeSpec {
     /// The subnet, required.
     #[serde(default)]
+    #[schemars(with = "Option<String>")]
     pub subnet: Option<Value>,
     /// First address to lease; absent: the first of the subnet.
     #[serde(default)]
+    #[schemars(with = "Option<String>")]
     pub range_start: Option<Value>,
     /// Last address to lease; absent: the last of the subnet.
     #[serde(default)]
+    #[schemars(with = "Option<String>")]
     pub range_end: Option<Value>,
     /// The subnet's gateway; absent: the first address of the subnet.
     #[serde(default)]
+    #[schemars(with = "Option<String>")]
     pub gateway: Option<Value>,
 }
 

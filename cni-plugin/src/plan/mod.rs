@@ -6,6 +6,7 @@ mod addressing;
 mod check;
 mod observed;
 mod pod;
+mod repair;
 mod step;
 
 pub use add::{Placement, PlanError, add, subnets};
@@ -13,4 +14,5 @@ pub use addressing::{Addressing, complete, routes};
 pub use check::{Expectation, check, format_mac, lost};
 pub use observed::{Bridge, Observed, PodRoute};
 pub use pod::DEFAULT_VLAN;
+pub use repair::repair;
 pub use step::{Side, Step, Sysctl};

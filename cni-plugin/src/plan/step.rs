@@ -163,6 +163,13 @@ pub enum Step {
         /// The port stays in the default VLAN, too.
         keep_default: bool,
     },
+    /// Make a link of the node a port of a bridge.
+    JoinBridge {
+        /// Link.
+        link: String,
+        /// Bridge.
+        bridge: String,
+    },
     /// Delete a link; that it is gone is fine.
     DeleteLink {
         /// Link on the node.
@@ -271,6 +278,7 @@ impl Step {
             | Self::SetSysctl { side, .. } => *side == Side::Node,
             Self::DeleteLink { .. }
             | Self::CreateVeth { .. }
+            | Self::JoinBridge { .. }
             | Self::SetHairpin { .. }
             | Self::SetIsolated { .. }
             | Self::CheckMac { .. }

@@ -2,12 +2,18 @@
 
 use std::io;
 
+use rtnetlink::LinkUnspec;
+
 use super::{HostError, LinuxHost, Side, Step, nft};
 use crate::plan::DEFAULT_VLAN;
 
 impl LinuxHost {
     pub(super) fn apply_to_port(&self, step: &Step) -> Result<Option<Step>, HostError> {
         match step {
+            Step::JoinBridge { link, bridge } => {
+                let message = LinkUnspec::new_with_index(self.node.need(link)?.index);
+                self.node.set(link, message.controller(self.node.need(bridge)?.index).build())?;
+            }
             Step::SetIsolated { link } => self.node.set_isolated(link, self.node.need(link)?.index)?,
             Step::CheckMac { port, link } => return self.check_mac(port, link).map(Some),
             Step::ForgetMac { port } => {

@@ -4,7 +4,7 @@ use std::{io, os::fd::RawFd};
 
 use nix::libc;
 use rtnetlink::{
-    LinkBridge, LinkBridgePort, LinkMessageBuilder, LinkUnspec,
+    LinkBridge, LinkBridgePort, LinkMessageBuilder, LinkUnspec, LinkVeth,
     packet_route::link::{
         InfoBridge, InfoBridgePort, InfoData, InfoKind, InfoPortData, InfoVeth, LinkAttribute, LinkFlags,
         LinkInfo, LinkMessage,
@@ -125,6 +125,19 @@ impl Netlink {
             Err(error) if is(&error, libc::EEXIST) => Ok(false),
             Err(error) => Err(failed("create veth", format!("{port} with peer {link}"), error)),
         }
+    }
+
+    /// Makes a veth pair with both ends here, up.
+    pub fn create_pair(&self, one: &str, other: &str) -> Result<(), HostError> {
+        let message = LinkVeth::new(one, other).up().build();
+        let result = self.run(self.handle.link().add(message).execute());
+        result.map_err(|error| failed("create veth", format!("{one} with peer {other}"), error))?;
+        self.set_up(other)
+    }
+
+    /// Sets a link up.
+    pub fn set_up(&self, name: &str) -> Result<(), HostError> {
+        self.set(name, LinkUnspec::new_with_index(self.need(name)?.index).up().build())
     }
 
     /// Changes a link.
