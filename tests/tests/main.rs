@@ -91,5 +91,6 @@ fn main() -> ExitCode {
     containerd::register(&mut suite);
     conf::register(&mut suite);
     install::register(&mut suite);
+    suite.test_features();
     suite.run(&arguments)
 }

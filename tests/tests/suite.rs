@@ -4,7 +4,7 @@ use std::env;
 use std::process::ExitCode;
 use std::sync::{PoisonError, RwLock};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use ebpf_bridge_lab::{Need, features};
 use libtest_mimic::{Arguments, Failed, Trial};
 
@@ -63,6 +63,16 @@ impl Suite {
             None => Trial::test(name, || body().map_err(|error| Failed::from(format!("{error:#}")))),
         };
         self.trials.push(trial);
+    }
+
+    /// Registers a test of the table of features itself: each needs tests, which are found by their names.
+    pub(crate) fn test_features(&mut self) {
+        let names: Vec<String> = self.trials.iter().map(|trial| trial.name().to_owned()).collect();
+        self.test("lab: each feature of the table of kernels has its tests", move || {
+            let idle = features::all().find(|feature| !names.iter().any(|name| feature.has(name)));
+            ensure!(idle.is_none(), "no test shows {:?}", idle.map(|feature| feature.title));
+            Ok(())
+        });
     }
 
     /// Runs what the command line selects, or of that the core only, if the environment asks for it.

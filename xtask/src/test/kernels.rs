@@ -55,7 +55,8 @@ pub(super) fn run(workspace: &Workspace, options: &Options) -> Result<ExitCode> 
         None => build::run(workspace)?,
     };
     let dir = workspace.target.join("kernels");
-    let userland = userland(workspace, &dir, &plugin, options)?;
+    let suite = suite(workspace)?;
+    let userland = userland(&dir, &plugin, &suite, options)?;
     let (mut columns, mut tally, mut faults) = (Vec::new(), Tally::default(), Vec::new());
     for (release, kernel) in &kernels {
         let initramfs = dir.join("initramfs.cpio");
@@ -75,6 +76,7 @@ pub(super) fn run(workspace: &Workspace, options: &Options) -> Result<ExitCode> 
         println!("\n{table}");
         if options.record {
             record::table(workspace, &table)?;
+            record::own_budget(workspace, &plugin, &suite)?;
         }
     }
     faults.iter().for_each(|fault| println!("{fault}"));
@@ -116,10 +118,10 @@ fn opened<'a>(archive: &'a mut Option<Archive>, workspace: &Workspace) -> Result
 }
 
 /// The guests' file system, packed.
-fn userland(workspace: &Workspace, dir: &Path, plugin: &Path, options: &Options) -> Result<PathBuf> {
+fn userland(dir: &Path, plugin: &Path, suite: &Path, options: &Options) -> Result<PathBuf> {
     fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
     let (root, archive) = (dir.join("root"), dir.join("userland.cpio"));
-    Userland::build(&root, plugin, &suite(workspace)?, options.filter.as_deref())?;
+    Userland::build(&root, plugin, suite, options.filter.as_deref())?;
     initramfs::pack(&root, &archive)?;
     Ok(archive)
 }

@@ -40,6 +40,7 @@ impl LinuxHost {
         // One that somebody else made, such as the reference plugin, has another port, and is as it should be.
         let Some(found) = self.node.link(port)? else { return Ok(None) };
         let mut done = self.node.add_vlan(port, found.index, *vlan, true);
+        done = done.and_then(|()| self.node.set_up(link));
         if !keep_default {
             done = done.and_then(|()| self.node.remove_vlan(port, found.index, DEFAULT_VLAN));
         }

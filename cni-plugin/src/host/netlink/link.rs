@@ -109,10 +109,10 @@ impl Netlink {
         result.map_err(|error| failed("create veth", format!("{} with peer {}", veth.host, veth.pod), error))
     }
 
-    /// Makes a veth pair with both ends here and up, one of them a port of `bridge`. Returns false if one of the
-    /// names is taken.
+    /// Makes a veth pair with both ends here, `port` a port of `bridge` and up. Returns false if one of the names is
+    /// taken. The other end cannot be up from the start: it is made first, and ENOTCONN without its peer.
     pub fn create_inner(&self, link: &str, port: &str, bridge: &Link) -> Result<bool, HostError> {
-        let peer = LinkMessageBuilder::<LinkUnspec>::new().name(link).mtu(bridge.mtu).up();
+        let peer = LinkMessageBuilder::<LinkUnspec>::new().name(link).mtu(bridge.mtu);
         let message = LinkMessageBuilder::<LinkUnspec>::new_with_info_kind(InfoKind::Veth)
             .name(port)
             .mtu(bridge.mtu)

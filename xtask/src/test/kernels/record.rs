@@ -4,7 +4,9 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
+use ebpf_bridge_lab::plugin;
 
+use crate::process::{Captured, clean};
 use crate::workspace::Workspace;
 
 /// Between these lines of the page is the table.
@@ -19,6 +21,15 @@ pub(super) fn table(workspace: &Workspace, table: &str) -> Result<()> {
     let parts = text.split_once(BEGIN).and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
     let (before, after) = parts.with_context(|| format!("{PAGE} has no place for the table"))?;
     write(&workspace.root.join(PAGE), &format!("{before}{BEGIN}\n{table}\n{END}{after}"))
+}
+
+/// The same for the kernel that runs here.
+pub(super) fn own_budget(workspace: &Workspace, plugin: &Path, suite: &Path) -> Result<()> {
+    let mut own = clean(suite);
+    own.arg("verifier: ").env(plugin::PATH_VARIABLE, plugin);
+    let said = Captured::of(&mut own)?.stdout;
+    let release = read(Path::new("/proc/sys/kernel/osrelease"))?;
+    budget(workspace, &release, &said.lines().map(str::to_owned).collect::<Vec<_>>())
 }
 
 /// Puts what a suite said of the verifier's work into the budget, in place of what was there for the kernel's series.
