@@ -21,6 +21,7 @@ mod cluster;
 pub mod config;
 pub mod containerd;
 mod family;
+pub mod features;
 pub mod frame;
 mod image;
 pub mod libcni;

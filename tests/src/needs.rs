@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use nix::unistd::geteuid;
 
-use crate::{Place, bpf, plugin};
+use crate::{Place, bpf, observe, plugin};
 
 /// A condition a test cannot do without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,12 +24,22 @@ pub enum Need {
     Peer(&'static str),
     /// nftables hooks in bridges (`table bridge`), 5.3 and newer where built in.
     BridgeFilter,
+    /// Bridges that tell VLANs apart.
+    VlanFiltering,
+    /// Links for a VLAN's tagged frames.
+    VlanLink,
+    /// Programs by TCX, 6.6 and newer.
+    Tcx,
+    /// A kernel without TCX, where uplinks take filters.
+    NoTcx,
     /// BPF programs and a bpffs.
     Bpf,
     /// The eBPF object, which the crates are built with.
     Object,
     /// Runs of a program on a packet with a device's checksum: BPF_F_TEST_SKB_CHECKSUM_COMPLETE, 6.17 and newer.
     DeviceChecksum,
+    /// How many instructions the verifier processed, told by the kernel: 5.16 and newer.
+    VerifiedCount,
 }
 
 impl Need {
@@ -52,12 +62,25 @@ impl Need {
                 Need::commands().is_none().then(|| "no xtask beside the tests: run `cargo xtask test`".into())
             }
             Need::Peer(name) => peer_missing(name),
-            Need::BridgeFilter => bridge_filter_missing(),
+            Need::BridgeFilter => refused(
+                "nft add table bridge probe ; add chain bridge probe c { type filter hook forward priority 0 ; }",
+                "the kernel has no nftables bridge hooks",
+            ),
+            Need::VlanFiltering => refused(
+                "ip link add probe type bridge vlan_filtering 1",
+                "the kernel does not filter VLANs on bridges",
+            ),
+            Need::VlanLink => {
+                refused("ip link add link lo name probe type vlan id 7", "the kernel has no VLAN links")
+            }
+            Need::Tcx => (!tcx()).then(|| "the kernel has no TCX".into()),
+            Need::NoTcx => tcx().then(|| "the kernel has TCX".into()),
             Need::Bpf => bpf_missing(),
             Need::Object => bpf::Bench::OBJECT
                 .is_none()
                 .then(|| "built without the eBPF object: run `cargo xtask build-ebpf`".into()),
             Need::DeviceChecksum => bpf::device_checksum_missing(),
+            Need::VerifiedCount => bpf::verified_missing(),
         }
     }
 }
@@ -83,11 +106,14 @@ fn peer_missing(name: &str) -> Option<String> {
     (!found).then(|| format!("no reference plugin `{name}` installed"))
 }
 
-fn bridge_filter_missing() -> Option<String> {
-    let chain =
-        "nft add table bridge probe ; add chain bridge probe c { type filter hook forward priority 0 ; }";
-    let tried = Place::new().and_then(|place| place.call(chain));
-    tried.is_err().then(|| "the kernel has no nftables bridge hooks".into())
+/// Tries a command in a network namespace of its own.
+fn refused(command: &str, missing: &str) -> Option<String> {
+    let tried = Place::new().and_then(|place| place.call(command));
+    tried.is_err().then(|| missing.to_owned())
+}
+
+fn tcx() -> bool {
+    observe::has_tcx().unwrap_or(false)
 }
 
 fn bpf_missing() -> Option<String> {

@@ -22,6 +22,20 @@ pub(crate) fn refused<T: Debug>(outcome: Result<T>) -> Result<PluginError> {
     }
 }
 
+/// The code of a CHECK that found something.
+const DIFFERS: u32 = 104;
+
+/// # Errors
+/// If the error is not that of a CHECK that found something, or lacks one of the words; `{veth}` in them stands for
+/// the host's end.
+pub(crate) fn differs(error: &PluginError, words: &[&str], veth: &str) -> Result<()> {
+    equal("the code", error.code, DIFFERS)?;
+    for word in words.iter().map(|word| word.replace("{veth}", veth)) {
+        ensure!(error.msg.contains(&word), "the message does not name {word}: {error}");
+    }
+    Ok(())
+}
+
 /// How often something is tried that a machine busy with other things may delay.
 const ATTEMPTS: usize = 3;
 

@@ -96,6 +96,13 @@ fn cases() -> Vec<Case> {
         ..case("ipMasqBackend iptables", both(json!({"ipMasqBackend": "iptables"})))
     });
     cases.push(Case { needs: &[Need::BridgeFilter], ..case("macspoofchk", json!({"macspoofchk": true})) });
+    for (name, keys) in [
+        ("vlan", json!({"isDefaultGateway": false, "ipMasq": false, "vlan": 100})),
+        ("vlan and isDefaultGateway", json!({"vlan": 100})),
+        ("vlan, no ipam", config::with(layer2(json!({})), &json!({"vlan": 100}))),
+    ] {
+        cases.push(Case { needs: &[Need::VlanFiltering], ..case(name, keys) });
+    }
     cases.push(Case {
         prepare: &["ip link add br0 type bridge"],
         ..case("a bridge that is there", json!({}))

@@ -53,6 +53,8 @@ mod runtimes;
 mod services;
 mod suite;
 mod uplink;
+mod verifier;
+mod vlan;
 mod wiring;
 
 use std::process::ExitCode;
@@ -89,6 +91,8 @@ fn main() -> ExitCode {
     path::register(&mut suite);
     reroute::register(&mut suite);
     uplink::register(&mut suite);
+    verifier::register(&mut suite);
+    vlan::register(&mut suite);
     idle::register(&mut suite);
     identity::register(&mut suite);
     del::register(&mut suite);
@@ -110,5 +114,6 @@ fn main() -> ExitCode {
     cli_doctor::register(&mut suite);
     cli_flows::register(&mut suite);
     install::register(&mut suite);
+    suite.test_features();
     suite.run(&arguments)
 }

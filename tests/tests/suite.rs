@@ -1,10 +1,11 @@
 //! The list of tests, each with what it needs.
 
+use std::env;
 use std::process::ExitCode;
 use std::sync::{PoisonError, RwLock};
 
-use anyhow::Result;
-use ebpf_bridge_lab::Need;
+use anyhow::{Result, ensure};
+use ebpf_bridge_lab::{Need, features};
 use libtest_mimic::{Arguments, Failed, Trial};
 
 /// Held for reading by every test that runs, for writing by one that measures and wants the machine to itself.
@@ -64,8 +65,21 @@ impl Suite {
         self.trials.push(trial);
     }
 
-    /// Runs what the command line selects.
-    pub(crate) fn run(self, arguments: &Arguments) -> ExitCode {
+    /// Registers a test of the table of features itself: each needs tests, which are found by their names.
+    pub(crate) fn test_features(&mut self) {
+        let names: Vec<String> = self.trials.iter().map(|trial| trial.name().to_owned()).collect();
+        self.test("lab: each feature of the table of kernels has its tests", move || {
+            let idle = features::all().find(|feature| !names.iter().any(|name| feature.has(name)));
+            ensure!(idle.is_none(), "no test shows {:?}", idle.map(|feature| feature.title));
+            Ok(())
+        });
+    }
+
+    /// Runs what the command line selects, or of that the core only, if the environment asks for it.
+    pub(crate) fn run(mut self, arguments: &Arguments) -> ExitCode {
+        if env::var_os(features::CORE_VARIABLE).is_some() {
+            self.trials.retain(|trial| features::all().any(|feature| feature.has(trial.name())));
+        }
         libtest_mimic::run(arguments, self.trials).exit_code()
     }
 

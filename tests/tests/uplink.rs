@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use ebpf_bridge_lab::libcni::Conflist;
 use ebpf_bridge_lab::traffic::{self, Transfer};
-use ebpf_bridge_lab::{Need, Scene, Stats, UPLINK, Variant, config};
+use ebpf_bridge_lab::{Need, Scene, Stats, UPLINK, Variant, config, observe};
 use serde_json::json;
 
 use crate::check::equal;
@@ -22,6 +22,18 @@ pub(crate) fn register(suite: &mut Suite) {
         vxlan,
     );
     suite.test_with(&bpf, "uplink: a device without an Ethernet header is left alone", tun);
+    for (need, attach) in [(Need::Tcx, "tcx"), (Need::NoTcx, "clsact")] {
+        suite.test_with(
+            &[Need::Bpf, need],
+            format!("uplink: its programs are attached by {attach}"),
+            move || attached(attach),
+        );
+    }
+    suite.test_with(
+        &[Need::Bpf, Need::Tcx],
+        "uplink: pods' veths have TCX, too, if ebpf.attach asks for it",
+        veths_by_tcx,
+    );
     suite.test_with(&bpf, "uplink: one that gets its default route later is found by the next ADD", late);
 }
 
@@ -62,6 +74,27 @@ fn tun() -> Result<()> {
     ensure!(scene.log()?.contains("tun0 has no Ethernet header"), "the log does not say why");
     let far = scene.node.outside().address();
     fast(&scene, SHARE, || traffic::upload(&scene.pods[0], scene.node.outside(), far, 50 << 20)).map(drop)
+}
+
+/// TCX since 6.6, filters of clsact before; pods' veths, which go with their filters, have clsact on any kernel.
+fn attached(attach: &str) -> Result<()> {
+    let scene = Scene::with_pods(Variant::Auto, 1)?;
+    let veth = &scene.pods[0].result.veth()?.name;
+    for (device, attach) in [(UPLINK, attach), (veth, "clsact")] {
+        let found = observe::programs(&scene.node, device)?;
+        let found: Vec<_> = found.iter().map(|program| (&*program.direction, &*program.attach)).collect();
+        equal(&format!("programs of {device}"), found, [("ingress", attach), ("egress", attach)])?;
+    }
+    Ok(())
+}
+
+fn veths_by_tcx() -> Result<()> {
+    let tcx = config::with(config::bridge("auto"), &json!({"ebpf": {"attach": "tcx"}}));
+    let mut scene = Scene::new(Variant::Auto.node()?, Conflist::of(tcx));
+    let veth = scene.wire("pod1")?.result.veth()?.name.clone();
+    let found = observe::programs(&scene.node, &veth)?;
+    ensure!(found.len() == 2 && found.iter().all(|program| program.attach == "tcx"), "{found:?}");
+    Ok(())
 }
 
 fn late() -> Result<()> {

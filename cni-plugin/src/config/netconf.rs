@@ -101,7 +101,7 @@ pub struct NetConf {
     /// Put the bridge in promiscuous mode.
     #[schemars(extend("default" = false))]
     pub(crate) promisc_mode: bool,
-    /// VLAN of the pod's port, untagged in the pod; 0 is none. Not together with a gateway.
+    /// VLAN of the pod's port, untagged in the pod; 0 is none. A gateway is on a link inside it, such as `br0.100`.
     #[schemars(extend("minimum" = 0, "maximum" = 4094, "default" = 0))]
     pub(crate) vlan: Option<i64>,
     /// VLANs that reach the pod with their tags.

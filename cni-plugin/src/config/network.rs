@@ -93,6 +93,9 @@ pub struct Network {
     pub promiscuous: bool,
     /// VLANs of the pod's port; `None` leaves VLANs alone.
     pub vlans: Option<Vlans>,
+    /// The link of the node that has the gateway's address inside the pod's own VLAN, named as in the reference;
+    /// `None` where the bridge has it, or nobody.
+    pub vlan_gateway: Option<String>,
     /// Drop what a pod sends from another MAC than its own.
     pub mac_spoof_check: bool,
     /// Let the pod's IPv6 addresses pass duplicate address detection (RFC 4862, 5.4) before they are used.
@@ -124,6 +127,11 @@ pub struct Network {
 }
 
 impl Network {
+    /// The link of the node that has the gateway's address, if anything has it.
+    pub fn gateway_link(&self) -> &str {
+        self.vlan_gateway.as_ref().unwrap_or(&self.bridge)
+    }
+
     /// Validates a configuration as received.
     ///
     /// # Errors
@@ -139,9 +147,11 @@ impl Network {
         let ipam = ipam(&conf)?;
         refuse_contradictions(&conf, &ipam)?;
         let (vlans, gateway) = (vlan::vlans(&conf)?, gateway(&conf));
-        refuse_vlan_gateway(vlans.as_ref(), gateway)?;
+        let bridge = bridge(&conf)?;
+        let vlan_gateway = vlan_gateway(&bridge, vlans.as_ref(), gateway)?;
         Ok(Self {
-            bridge: bridge(&conf)?,
+            bridge,
+            vlan_gateway,
             mtu: mtu(conf.mtu)?,
             mac: asked::mac(&conf, environment)?,
             requested_ips: asked::ips(&conf, environment)?,
@@ -245,16 +255,22 @@ fn refuse_contradictions(conf: &NetConf, ipam: &Ipam) -> Result<(), ConfigError>
     Ok(())
 }
 
-/// The reference puts the gateway of a VLAN on a veth pair of its own; we have no such thing yet.
-fn refuse_vlan_gateway(vlans: Option<&Vlans>, gateway: Gateway) -> Result<(), ConfigError> {
-    match vlans.and_then(|vlans| vlans.access) {
-        Some(vlan) if gateway != Gateway::None => Err(ConfigError::Unsupported {
-            key: "vlan",
-            value: vlan.to_string(),
-            why: "a gateway inside a VLAN is not implemented; set isGateway and isDefaultGateway to false",
-        }),
-        _ => Ok(()),
+fn vlan_gateway(
+    bridge: &str,
+    vlans: Option<&Vlans>,
+    gateway: Gateway,
+) -> Result<Option<String>, ConfigError> {
+    let Some(vlan) = vlans.and_then(|vlans| vlans.access) else { return Ok(None) };
+    if gateway == Gateway::None {
+        return Ok(None);
     }
+    let name = format!("{bridge}.{vlan}");
+    if is_ifname(&name) {
+        return Ok(Some(name));
+    }
+    let allowed =
+        format!("short enough that {name}, which has the gateway's address, is at most 15 characters");
+    Err(ConfigError::value("bridge", format!("{bridge:?}"), allowed))
 }
 
 fn gateway(conf: &NetConf) -> Gateway {

@@ -47,7 +47,16 @@ fn vlans_are_collected_sorted_and_once() {
     let network = validated(json!({"vlan": 100, "vlanTrunk": trunk, "preserveDefaultVlan": false})).unwrap();
     let expected = Vlans { access: Some(100), trunk: vec![3, 5, 6, 7], keep_default: false };
     assert_eq!(network.vlans, Some(expected));
+    assert_eq!(network.gateway_link(), network.bridge);
     assert_eq!(validated(json!({"vlan": 0})).unwrap().vlans, None);
+}
+
+#[test]
+fn the_gateway_inside_a_vlan_has_the_reference_s_name() {
+    let inside = json!({"bridge": "br0", "vlan": 100, "isDefaultGateway": true});
+    assert_eq!(validated(inside).unwrap().gateway_link(), "br0.100");
+    let trunk = json!({"bridge": "br0", "vlanTrunk": [{"id": 100}], "isGateway": true});
+    assert_eq!(validated(trunk).unwrap().gateway_link(), "br0");
 }
 
 #[test]
@@ -74,6 +83,7 @@ fn what_is_wrong_is_named() {
         (json!({"nodeRoutes": [{"podCIDR": "10.2.0.0/24"}]}), ["nodeRoutes", "via"]),
         (json!({"nodeRoutes": many}), ["nodeRoutes", "32"]),
         (json!({"vlan": 4095}), ["vlan", "4094"]),
+        (json!({"bridge": "abcdefghijkl", "vlan": 100, "isGateway": true}), ["bridge", "abcdefghijkl.100"]),
         (json!({"vlan": -1}), ["vlan", "4094"]),
         (json!({"vlanTrunk": [{"id": 0}]}), ["vlanTrunk.id", "4094"]),
         (json!({"vlanTrunk": [{"minID": 5}]}), ["vlanTrunk.minID", "maxID"]),

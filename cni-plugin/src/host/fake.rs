@@ -71,11 +71,14 @@ impl FakeHost {
 }
 
 impl Host for FakeHost {
-    fn observe(&mut self, bridge: &str) -> Result<Observed, HostError> {
-        let link = self.world.links.get(&(Side::Node, bridge.to_owned()));
-        let bridge =
-            link.map(|link| Bridge { addresses: link.addresses.iter().copied().collect(), mtu: link.mtu });
-        Ok(Observed { bridge, ..Observed::default() })
+    fn observe(&mut self, bridge: &str, gateway: &str) -> Result<Observed, HostError> {
+        let found = |name: &str| self.world.links.get(&(Side::Node, name.to_owned()));
+        let addresses = found(gateway).into_iter().flat_map(|link| &link.addresses);
+        Ok(Observed {
+            bridge: found(bridge).map(|link| Bridge { mtu: link.mtu }),
+            gateway_addresses: addresses.copied().collect(),
+            ..Observed::default()
+        })
     }
 
     fn apply(&mut self, step: &Step) -> Result<Option<Step>, HostError> {
@@ -118,6 +121,18 @@ impl FakeHost {
                     self.world.links.insert(ends[own].clone(), link);
                 }
                 Ok(Some(Step::DeleteLink { name: host.clone() }))
+            }
+            Step::CreateInner { link, port, .. } => {
+                let ends = [(Side::Node, link.clone()), (Side::Node, port.clone())];
+                if self.world.links.contains_key(&ends[0]) {
+                    return Ok(None);
+                }
+                for (own, other) in [(0, 1), (1, 0)] {
+                    let peer = Some(ends[other].clone());
+                    let made = FakeLink { mtu: 1500, up: true, peer, ..FakeLink::default() };
+                    self.world.links.insert(ends[own].clone(), made);
+                }
+                Ok(Some(Step::DeleteLink { name: link.clone() }))
             }
             Step::DeleteLink { name } => {
                 self.delete(&(Side::Node, name.clone()));

@@ -205,15 +205,20 @@ impl LinuxHost {
 }
 
 impl Host for LinuxHost {
-    fn observe(&mut self, bridge: &str) -> Result<Observed, HostError> {
-        let found = match self.node.link(bridge)? {
-            Some(link) => Some(Bridge { addresses: self.node.addresses(link.index)?, mtu: link.mtu }),
-            None => None,
-        };
-        let no_ipv6 = no_ipv6(found.as_ref().map_or("default", |_| bridge))?;
+    fn observe(&mut self, bridge: &str, gateway: &str) -> Result<Observed, HostError> {
+        let found = self.node.link(bridge)?;
+        let holder = if gateway == bridge { found.clone() } else { self.node.link(gateway)? };
         // A plan may be made before there is a pod.
         let pod_routes = self.pod.as_ref().map(|pod| pod.netlink.main_routes()).transpose()?;
-        Ok(Observed { bridge: found, pod_routes: pod_routes.unwrap_or_default(), no_ipv6 })
+        Ok(Observed {
+            bridge: found.map(|link| Bridge { mtu: link.mtu }),
+            gateway_addresses: match &holder {
+                Some(link) => self.node.addresses(link.index)?,
+                None => Vec::new(),
+            },
+            pod_routes: pod_routes.unwrap_or_default(),
+            no_ipv6: no_ipv6(holder.map_or("default", |_| gateway))?,
+        })
     }
 
     fn apply(&mut self, step: &Step) -> Result<Option<Step>, HostError> {
@@ -240,7 +245,8 @@ impl Host for LinuxHost {
             | Step::ForgetMac { .. }
             | Step::FilterVlans { .. }
             | Step::AddVlan { .. }
-            | Step::RemoveVlan { .. } => self.apply_to_port(step),
+            | Step::RemoveVlan { .. }
+            | Step::CreateInner { .. } => self.apply_to_port(step),
             Step::AwaitAddresses { link } => self.await_addresses(link).map(|()| None),
             Step::AddNodeRoute(route) => {
                 let added = self.node.add_node_route(route)?;

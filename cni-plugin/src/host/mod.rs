@@ -27,7 +27,7 @@ use crate::plan::{Observed, Step};
 /// Something that steps can be carried out on.
 pub trait Host {
     /// Looks at what a plan depends on.
-    fn observe(&mut self, bridge: &str) -> Result<Observed, HostError>;
+    fn observe(&mut self, bridge: &str, gateway: &str) -> Result<Observed, HostError>;
 
     /// Carries out a step. Returns the step that undoes it, or `None` if nothing has changed or nothing
     /// needs undoing.

@@ -57,6 +57,15 @@ impl LinuxHost {
             Expectation::Isolated(name) => {
                 self.link_is(Side::Node, name, |link| (link.isolated, "not isolated".into()))
             }
+            Expectation::VlanFiltering(bridge) => {
+                self.link_is(Side::Node, bridge, |link| (link.filters_vlans, "it does not".into()))
+            }
+            Expectation::Vlan { port, vlan, access } => {
+                self.lets_through(port, |vlans| vlans.contains(&(*vlan, *access)))
+            }
+            Expectation::NoVlan(port, vlan) => {
+                self.lets_through(port, |vlans| vlans.iter().all(|(found, _)| found != vlan))
+            }
             Expectation::MacChecked(port) => {
                 let checked =
                     nft::mac_is_checked(port).map_err(|error| rules_unread(io::Error::other(error)))?;
@@ -82,6 +91,21 @@ impl LinuxHost {
         let Some(link) = self.link(side, name)? else { return Ok(Some("no such link".into())) };
         let (holds, found) = holds(&link);
         Ok((!holds).then_some(found))
+    }
+
+    fn lets_through(
+        &self,
+        port: &str,
+        holds: impl FnOnce(&[(u16, bool)]) -> bool,
+    ) -> Result<Option<Found>, HostError> {
+        let Some(link) = self.link(Side::Node, port)? else { return Ok(Some("no such link".into())) };
+        let vlans = self.node().vlans(port, link.index)?;
+        if holds(&vlans) {
+            return Ok(None);
+        }
+        let shown = |(vlan, own): &(u16, bool)| format!("{vlan}{}", if *own { " untagged" } else { "" });
+        let shown: Vec<String> = vlans.iter().map(shown).collect();
+        Ok(Some(format!("VLANs {}", if shown.is_empty() { "none".into() } else { shown.join(", ") })))
     }
 
     fn has_route(&self, name: &str, route: &Route) -> Result<Option<Found>, HostError> {

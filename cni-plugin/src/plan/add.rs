@@ -22,26 +22,24 @@ pub struct Placement {
 /// Why there is no plan.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum PlanError {
-    /// A bridge address that is in the way.
+    /// An address that is in the way.
     #[error(
-        "bridge {bridge} already has the address {found}, which is not the gateway {wanted} of this network; \
+        "{link} already has the address {found}, which is not the gateway {wanted} of this network; \
          remove it, or set forceAddress"
     )]
     AddressConflict {
-        /// The bridge.
-        bridge: String,
+        /// The link that is to have the gateway's address, such as the bridge.
+        link: String,
         /// Its address.
         found: IpNetwork,
         /// The gateway.
         wanted: IpNetwork,
     },
-    /// The bridge can have no IPv6 address.
-    #[error(
-        "the gateway {wanted} cannot be given to bridge {bridge}: {why}; enable IPv6, or remove the IPv6 range"
-    )]
+    /// There can be no IPv6 address.
+    #[error("the gateway {wanted} cannot be given to {link}: {why}; enable IPv6, or remove the IPv6 range")]
     NoIpv6 {
-        /// The bridge.
-        bridge: String,
+        /// The link that is to have it, such as the bridge.
+        link: String,
         /// The gateway.
         wanted: IpNetwork,
         /// What forbids it.
@@ -101,8 +99,11 @@ fn gateway(
     if network.gateway == Gateway::None {
         return Ok(());
     }
-    let present = observed.bridge.as_ref().map_or(&[][..], |bridge| &bridge.addresses);
-    let link = || network.bridge.clone();
+    if !addressing.ips.is_empty() {
+        pod::vlan_gateway(network, steps);
+    }
+    let present = &observed.gateway_addresses;
+    let link = || network.gateway_link().to_owned();
     for ip in &addressing.ips {
         let Some(gateway) = ip.gateway else { continue };
         let Ok(wanted) = IpNetwork::new(gateway, ip.address.prefix()) else { continue };
@@ -115,11 +116,11 @@ fn gateway(
         }
         if !present.contains(&wanted) {
             if let Some(why) = observed.no_ipv6.filter(|_| wanted.is_ipv6()) {
-                return Err(PlanError::NoIpv6 { bridge: link(), wanted, why });
+                return Err(PlanError::NoIpv6 { link: link(), wanted, why });
             }
             for &found in present.iter().filter(|found| conflicts(found, &wanted)) {
                 if !network.force_address {
-                    return Err(PlanError::AddressConflict { bridge: link(), found, wanted });
+                    return Err(PlanError::AddressConflict { link: link(), found, wanted });
                 }
                 steps.push(Step::RemoveAddress { side: Side::Node, link: link(), address: found });
             }
@@ -134,7 +135,7 @@ fn gateway(
     Ok(())
 }
 
-/// Any other IPv4 address of the bridge is in the way, as in the reference; IPv6 addresses may be many,
+/// Any other IPv4 address of the link is in the way, as in the reference; IPv6 addresses may be many,
 /// so there only those of the same subnet are.
 fn conflicts(found: &IpNetwork, wanted: &IpNetwork) -> bool {
     match (found, wanted) {

@@ -34,6 +34,19 @@ pub enum Expectation {
     Isolated(String),
     /// What a port sends from another MAC than the pod's is dropped.
     MacChecked(String),
+    /// A bridge tells VLANs apart.
+    VlanFiltering(String),
+    /// A port lets a VLAN through, as its own or tagged.
+    Vlan {
+        /// The port.
+        port: String,
+        /// The VLAN.
+        vlan: u16,
+        /// Its own, untagged.
+        access: bool,
+    },
+    /// A port does not let a VLAN through.
+    NoVlan(String, u16),
     /// A link of the node is promiscuous.
     Promiscuous(String),
     /// A link has an address.
@@ -155,7 +168,9 @@ pub(super) fn left_by(step: Step, expected: &mut Vec<Expectation>) {
         // Others may have raised the bridge's for pods of their own.
         Step::SetMtu { side, link, mtu } => expected.push(Expectation::MtuAtLeast(side, link, mtu)),
         Step::SetPromiscuous { link, on: true } => expected.push(Expectation::Promiscuous(link)),
-        Step::AddAddress { side, link, address, .. } => expected.push(Expectation::Address(side, link, address)),
+        Step::AddAddress { side, link, address, .. } => {
+            expected.push(Expectation::Address(side, link, address))
+        }
         // The pod's own are its business, and that of plugins such as tuning.
         Step::SetSysctl { side: Side::Node, sysctl, value } => {
             // Those of the bridge are set only by the ADD that made it.
@@ -180,6 +195,10 @@ pub(super) fn left_by(step: Step, expected: &mut Vec<Expectation>) {
         Step::Masquerade { network, subnets, spared, backend } => {
             expected.push(Expectation::Masquerade { network, subnets, spared, backend });
         }
+        Step::FilterVlans { link } => expected.push(Expectation::VlanFiltering(link)),
+        Step::AddVlan { link: port, vlan, access } => expected.push(Expectation::Vlan { port, vlan, access }),
+        Step::RemoveVlan { link, vlan } => expected.push(Expectation::NoVlan(link, vlan)),
+        Step::CreateInner { link, .. } => expected.push(Expectation::Up(Side::Node, link)),
         Step::CreateBridge { .. }
         | Step::PinMac { .. }
         | Step::SetUp { up: false, .. }
@@ -189,10 +208,6 @@ pub(super) fn left_by(step: Step, expected: &mut Vec<Expectation>) {
         | Step::AwaitAddresses { .. }
         | Step::ForgetMac { .. }
         | Step::RemoveNodeRoute(_)
-        // Reading VLANs back is not implemented.
-        | Step::FilterVlans { .. }
-        | Step::AddVlan { .. }
-        | Step::RemoveVlan { .. }
         | Step::DeleteLink { .. }
         | Step::SyncCarrier { .. }
         | Step::Announce { .. } => {}
@@ -216,6 +231,10 @@ impl fmt::Display for Expectation {
             Self::Isolated(link) => write!(f, "port {link} isolated"),
             Self::MacChecked(link) => write!(f, "a check of the MACs of port {link}"),
             Self::NodeRoute(route) => write!(f, "route to {} via {} on the node", route.pods, route.via),
+            Self::VlanFiltering(bridge) => write!(f, "bridge {bridge} to filter VLANs"),
+            Self::Vlan { port, vlan, access: true } => write!(f, "VLAN {vlan} untagged on port {port}"),
+            Self::Vlan { port, vlan, access: false } => write!(f, "VLAN {vlan} on port {port}"),
+            Self::NoVlan(port, vlan) => write!(f, "no VLAN {vlan} on port {port}"),
             Self::Promiscuous(link) => write!(f, "link {link} promiscuous"),
             Self::Address(side, link, address) => {
                 write!(f, "address {address} on link {link} of the {side}")

@@ -14,5 +14,6 @@ pub use add::{Placement, PlanError, add, subnets};
 pub use addressing::{Addressing, complete, routes};
 pub use check::{Expectation, check, format_mac, left_on_node, lost};
 pub use observed::{Bridge, Observed, PodRoute};
+pub use pod::DEFAULT_VLAN;
 pub use repair::repair;
 pub use step::{Side, Step, Sysctl};

@@ -7,17 +7,17 @@ use ipnetwork::IpNetwork;
 pub struct Observed {
     /// The bridge, if it exists.
     pub bridge: Option<Bridge>,
+    /// Addresses of the link that is to have the gateway's.
+    pub gateway_addresses: Vec<IpNetwork>,
     /// Routes of the pod's main table: those of interfaces it has already.
     pub pod_routes: Vec<PodRoute>,
-    /// Why the bridge can have no IPv6 address, if it cannot.
+    /// Why that link can have no IPv6 address, if it cannot.
     pub no_ipv6: Option<&'static str>,
 }
 
 /// A bridge that is there.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Bridge {
-    /// Its addresses.
-    pub addresses: Vec<IpNetwork>,
     /// Its MTU, bytes.
     pub mtu: u32,
 }

@@ -1,5 +1,9 @@
 //! The pod's part of an ADD: its veth, the port of the bridge, what is inside.
 
+use std::hash::Hasher;
+
+use fnv::FnvHasher;
+
 use super::{
     Addressing, Observed, Placement,
     step::{Side, Step, Sysctl},
@@ -7,7 +11,7 @@ use super::{
 use crate::config::{Network, Vlans};
 
 /// The VLAN of ports that nobody has given another (`default_pvid` of a bridge).
-const DEFAULT_VLAN: u16 = 1;
+pub const DEFAULT_VLAN: u16 = 1;
 
 pub(super) fn pod(
     network: &Network,
@@ -71,11 +75,30 @@ fn port(network: &Network, placement: &Placement, steps: &mut Vec<Step>) {
 
 fn vlans(vlans: &Vlans, port: &str, steps: &mut Vec<Step>) {
     let link = || port.to_owned();
-    if vlans.access.is_some() && !vlans.keep_default {
+    if !vlans.keep_default && (vlans.access.is_some() || !vlans.trunk.is_empty()) {
         steps.push(Step::RemoveVlan { link: link(), vlan: DEFAULT_VLAN });
     }
     steps.extend(vlans.access.map(|vlan| Step::AddVlan { link: link(), vlan, access: true }));
     steps.extend(vlans.trunk.iter().map(|&vlan| Step::AddVlan { link: link(), vlan, access: false }));
+}
+
+/// The link of the node inside the pod's own VLAN that is to have the gateway's address.
+pub(super) fn vlan_gateway(network: &Network, steps: &mut Vec<Step>) {
+    let (Some(link), Some(vlans)) = (&network.vlan_gateway, &network.vlans) else { return };
+    let Some(vlan) = vlans.access else { return };
+    let (link, bridge) = (link.clone(), network.bridge.clone());
+    let (port, keep_default) = (inner_port(&link), vlans.keep_default);
+    steps.push(Step::CreateInner { link: link.clone(), port, bridge, vlan, keep_default });
+    // As for the bridge.
+    let sysctl = Sysctl::AcceptRa(link);
+    steps.push(Step::SetSysctl { side: Side::Node, sysctl, value: "0".into() });
+}
+
+/// Name of the other end of a link inside a VLAN: 15 characters, as IFNAMSIZ allows, and no pod's veth.
+fn inner_port(link: &str) -> String {
+    let mut hasher = FnvHasher::default();
+    hasher.write(link.as_bytes());
+    format!("vlan{:011x}", hasher.finish() & 0xfff_ffff_ffff)
 }
 
 /// Before the link is up: a router's advertisement must not add to what IPAM decided (plugins#160). And as

@@ -149,6 +149,20 @@ pub enum Step {
         /// Bridge.
         bridge: String,
     },
+    /// Make a link of the node inside a VLAN of the bridge: a veth pair whose other end is a port. That it exists
+    /// already is fine, whoever made it.
+    CreateInner {
+        /// The end that is no port.
+        link: String,
+        /// The port.
+        port: String,
+        /// Bridge, whose MTU both ends get.
+        bridge: String,
+        /// VLAN, untagged.
+        vlan: u16,
+        /// The port stays in the default VLAN, too.
+        keep_default: bool,
+    },
     /// Make a link of the node a port of a bridge.
     JoinBridge {
         /// Link.
@@ -250,6 +264,7 @@ impl Step {
     pub fn is_shared(&self) -> bool {
         match self {
             Self::CreateBridge { .. }
+            | Self::CreateInner { .. }
             | Self::PinMac { .. }
             | Self::SetPromiscuous { .. }
             | Self::FilterVlans { .. }

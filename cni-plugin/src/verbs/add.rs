@@ -103,7 +103,7 @@ fn wire(
     host: &mut LinuxHost,
     journal: &mut Journal,
 ) -> Result<CniResult, VerbError> {
-    let observed = host.observe(&network.bridge)?;
+    let observed = host.observe(&network.bridge, network.gateway_link())?;
     let placement = Placement {
         veth: record.veth.clone(),
         ifname: record.ifname.clone(),
@@ -186,7 +186,7 @@ pub(super) fn with_uplinks(network: &Network, host: &LinuxHost) -> Result<EbpfCo
     Ok(config)
 }
 
-/// The result, with the interfaces in the reference's order: bridge, host end, pod end.
+/// The result, with the interfaces in the reference's order: bridge, host end, pod end, the gateway inside a VLAN.
 fn result(
     network: &Network,
     record: &Record,
@@ -203,12 +203,15 @@ fn result(
             sandbox: (side == Side::Pod).then(|| record.netns.to_string_lossy().into_owned()),
         })
     };
-    let interfaces = vec![
+    let mut interfaces = vec![
         interface(Side::Node, &network.bridge)?,
         interface(Side::Node, &record.veth)?,
         interface(Side::Pod, &record.ifname)?,
     ];
     let pod = interfaces.len() - 1;
+    if let Some(gateway) = network.vlan_gateway.as_ref().filter(|_| !addressing.ips.is_empty()) {
+        interfaces.push(interface(Side::Node, gateway)?);
+    }
     let mut ips = addressing.ips.clone();
     ips.iter_mut().for_each(|ip| ip.interface = Some(pod));
     Ok(CniResult {

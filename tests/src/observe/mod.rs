@@ -9,7 +9,7 @@ mod status;
 
 pub use link::{Link, default_gateways, link};
 pub use profile::{Profile, count_runs};
-pub use programs::{Program, programs};
+pub use programs::{Program, has_tcx, programs};
 pub use snapshot::Snapshot;
 pub use stats::Stats;
 pub use status::{Device, PodStatus, Status};

@@ -51,7 +51,7 @@ pub fn programs(place: &Place, device: &str) -> Result<Vec<Program>> {
             tcx_count(if_nametoindex(device)?, attach_type)
                 .with_context(|| format!("asking for TCX on {device}"))
         })?;
-        if count > 0 {
+        if let Some(count) = count.filter(|&count| count > 0) {
             found.push(Program {
                 direction: direction.into(),
                 name: format!("{count} program(s)"),
@@ -79,15 +79,21 @@ struct QueryAttr {
     revision: u64,
 }
 
-/// How many programs one TCX hook of a device of the current namespace has; none where the kernel has no TCX.
-fn tcx_count(ifindex: u32, attach_type: u32) -> io::Result<u32> {
+/// Whether the kernel has TCX (6.6 and newer).
+pub fn has_tcx() -> Result<bool> {
+    // Every namespace has a `lo`, and it is the first link.
+    Ok(Place::new()?.run_in(|| Ok(tcx_count(1, TCX[0].1)?))?.is_some())
+}
+
+/// How many programs one TCX hook of a device of the current namespace has; `None` where the kernel has no TCX.
+fn tcx_count(ifindex: u32, attach_type: u32) -> io::Result<Option<u32>> {
     let mut attr = QueryAttr { target_ifindex: ifindex, attach_type, ..QueryAttr::default() };
     // SAFETY: `attr` is a whole `query` member, alive during the call; with a null `prog_ids` only `count` is written.
     let result = unsafe { libc::syscall(libc::SYS_bpf, PROG_QUERY, &mut attr, size_of::<QueryAttr>()) };
     match io::Error::last_os_error() {
-        _ if result == 0 => Ok(attr.count),
+        _ if result == 0 => Ok(Some(attr.count)),
         // Before 6.6 the attach type is unknown, and so is the attribute's length.
-        error if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::E2BIG | libc::ENOENT)) => Ok(0),
+        error if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::E2BIG | libc::ENOENT)) => Ok(None),
         error => Err(error),
     }
 }

@@ -9,6 +9,7 @@ use anyhow::{Context, Result, ensure};
 const ALLOWED: &[(&str, &str)] = &[
     ("pod lo ", "lo is up in the pod"),
     ("pod link txqlen: 1000 / absent", "The veth has the kernel's queue length"),
+    ("gateway link txqlen: 1000 / absent", "The veth has the kernel's queue length"),
     ("port link txqlen: 1000 / absent", "The veth has the kernel's queue length"),
     ("pod ipv6 sysctl accept_ra: 0 / 1", "The pod does not listen to router advertisements"),
     ("pod ipv6 sysctl ndisc_notify: 1 / 0", "IPv6 addresses are announced"),

@@ -69,6 +69,7 @@ impl View {
                 )?;
             }
         }
+        view.vlans(&made.node, &veth)?;
         for family in ["-4", "-6"] {
             view.routes(&made.pods[0], family)?;
         }
@@ -89,8 +90,10 @@ impl View {
             leases.into_iter().filter(|path| path.contains("/10.") || path.contains("/fd00")).collect();
         self.note("after del leases".into(), format!("{leases:?}"));
         let shown = node.call_json("ip -j link show")?;
-        let links: Vec<_> =
-            shown.as_array().into_iter().flatten().map(|link| link["ifname"].to_string()).collect();
+        let names = shown.as_array().into_iter().flatten().filter_map(|link| link["ifname"].as_str());
+        // The other end of a gateway inside a VLAN is called as each likes.
+        let anonymous = |name: &str| name.starts_with("veth") || name.starts_with("vlan");
+        let links: Vec<_> = names.map(|name| if anonymous(name) { "ANY" } else { name }).collect();
         self.note("after del links".into(), format!("{links:?}"));
         self.addresses("after del bridge", node, config::BRIDGE)
     }
@@ -125,6 +128,18 @@ impl View {
     fn link(&mut self, name: &str, place: &Place, device: &str) -> Result<()> {
         let shown = place.call_json(&format!("ip -d -j link show dev {device}"))?;
         self.flatten(&format!("{name} link"), &shown[0]);
+        Ok(())
+    }
+
+    /// The VLANs of the port, and the gateway inside one, where there are any.
+    fn vlans(&mut self, node: &Node, veth: &str) -> Result<()> {
+        let shown = node.call_json(&format!("bridge -j vlan show dev {veth}"))?;
+        self.note("port vlans".into(), &shown[0]["vlans"]);
+        let gateway = format!("{}.100", config::BRIDGE);
+        if node.call(&format!("ip link show dev {gateway}")).is_ok() {
+            self.link("gateway", node, &gateway)?;
+            self.addresses("gateway", node, &gateway)?;
+        }
         Ok(())
     }
 

@@ -28,7 +28,8 @@ fn networks() -> Vec<Network> {
         "portIsolation": true, "macspoofchk": true, "enabledad": true,
         "nodeRoutes": [{"podCIDR": "10.7.0.0/24", "via": "192.0.2.9"}]});
     let vlan = json!({"vlan": 7, "vlanTrunk": [{"id": 8}], "promiscMode": true});
-    vec![network(all), network(vlan), network(json!({"isGateway": true}))]
+    let inside = json!({"vlan": 7, "isGateway": true, "forceAddress": true, "preserveDefaultVlan": false});
+    vec![network(all), network(vlan), network(inside), network(json!({"isGateway": true}))]
 }
 
 fn worlds() -> [World; 2] {
@@ -52,7 +53,7 @@ fn leased() -> Addressing {
 }
 
 fn steps(network: &Network, host: &mut FakeHost) -> Option<Vec<Step>> {
-    let observed = host.observe("br0").unwrap();
+    let observed = host.observe("br0", network.gateway_link()).unwrap();
     let placement = Placement { veth: "veth1".into(), ifname: "eth0".into(), bridge_mac: [2, 0, 0, 0, 0, 1] };
     let addressing = plan::complete(network, &observed, leased());
     // A bridge with another address is refused unless forceAddress is set: then nothing happens at all.

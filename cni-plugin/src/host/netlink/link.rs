@@ -6,8 +6,8 @@ use nix::libc;
 use rtnetlink::{
     LinkBridge, LinkBridgePort, LinkMessageBuilder, LinkUnspec, LinkVeth,
     packet_route::link::{
-        InfoBridgePort, InfoData, InfoKind, InfoPortData, InfoVeth, LinkAttribute, LinkFlags, LinkInfo,
-        LinkMessage,
+        InfoBridge, InfoBridgePort, InfoData, InfoKind, InfoPortData, InfoVeth, LinkAttribute, LinkFlags,
+        LinkInfo, LinkMessage,
     },
 };
 
@@ -36,6 +36,8 @@ pub struct Link {
     pub hairpin: bool,
     /// As a port, is kept from other isolated ports.
     pub isolated: bool,
+    /// As a bridge, tells VLANs apart.
+    pub filters_vlans: bool,
 }
 
 /// A veth pair to be made.
@@ -109,6 +111,24 @@ impl Netlink {
         let message = host.set_info_data(InfoData::Veth(InfoVeth::Peer(peer.build()))).build();
         let result = self.run(self.handle.link().add(message).execute());
         result.map_err(|error| failed("create veth", format!("{} with peer {}", veth.host, veth.pod), error))
+    }
+
+    /// Makes a veth pair with both ends here, `port` a port of `bridge` and up. Returns false if one of the names is
+    /// taken. The other end cannot be up from the start: it is made first, and ENOTCONN without its peer.
+    pub fn create_inner(&self, link: &str, port: &str, bridge: &Link) -> Result<bool, HostError> {
+        let peer = LinkMessageBuilder::<LinkUnspec>::new().name(link).mtu(bridge.mtu);
+        let message = LinkMessageBuilder::<LinkUnspec>::new_with_info_kind(InfoKind::Veth)
+            .name(port)
+            .mtu(bridge.mtu)
+            .controller(bridge.index)
+            .up()
+            .set_info_data(InfoData::Veth(InfoVeth::Peer(peer.build())))
+            .build();
+        match self.run(self.handle.link().add(message).execute()) {
+            Ok(()) => Ok(true),
+            Err(error) if is(&error, libc::EEXIST) => Ok(false),
+            Err(error) => Err(failed("create veth", format!("{port} with peer {link}"), error)),
+        }
     }
 
     /// Makes a veth pair with both ends here, up.
@@ -187,6 +207,7 @@ fn describe(message: &LinkMessage) -> Link {
         controller: None,
         hairpin: false,
         isolated: false,
+        filters_vlans: false,
     };
     for attribute in &message.attributes {
         match attribute {
@@ -196,6 +217,7 @@ fn describe(message: &LinkMessage) -> Link {
             LinkAttribute::LinkInfo(infos) => {
                 link.hairpin = infos.iter().any(|info| is_set(info, &InfoBridgePort::HairpinMode(true)));
                 link.isolated = infos.iter().any(|info| is_set(info, &InfoBridgePort::Isolated(true)));
+                link.filters_vlans = infos.iter().any(filters_vlans);
             }
             _ => {}
         }
@@ -206,4 +228,9 @@ fn describe(message: &LinkMessage) -> Link {
 fn is_set(info: &LinkInfo, flag: &InfoBridgePort) -> bool {
     let LinkInfo::PortData(InfoPortData::BridgePort(port)) = info else { return false };
     port.contains(flag)
+}
+
+fn filters_vlans(info: &LinkInfo) -> bool {
+    let LinkInfo::Data(InfoData::Bridge(bridge)) = info else { return false };
+    bridge.contains(&InfoBridge::VlanFiltering(true))
 }

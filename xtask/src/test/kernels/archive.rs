@@ -68,21 +68,18 @@ impl Archive {
 
     /// Downloads packages and unpacks them as `root`, which appears when it is complete.
     pub(super) fn unpack(&self, packages: &[String], root: &Path) -> Result<()> {
-        let new = root.with_extension("new");
-        let debs = new.join("debs");
-        fs::create_dir_all(&debs).with_context(|| format!("cannot create {}", debs.display()))?;
         println!("downloading {}", packages.join(" "));
         let mut download = self.apt("apt-get");
-        Captured::of(download.args(["-qq", "download"]).args(packages).current_dir(&debs))?.success()?;
-        for deb in fs::read_dir(&debs).context("cannot list what was downloaded")? {
-            let mut unpack = process::clean("dpkg-deb");
-            Captured::of(unpack.arg("--extract").arg(deb?.path()).arg(&new))?.success()?;
-        }
-        fs::remove_dir_all(&debs).context("cannot remove what was unpacked")?;
-        if root.exists() {
-            fs::remove_dir_all(root).with_context(|| format!("cannot remove {}", root.display()))?;
-        }
-        fs::rename(&new, root).with_context(|| format!("cannot make {}", root.display()))
+        download.args(["-qq", "download"]).args(packages);
+        unpack(&mut download, root)
+    }
+
+    /// The same with all that the package needs to run, down to the C library.
+    pub(super) fn unpack_program(&self, package: &str, root: &Path) -> Result<()> {
+        println!("downloading {package}, which is not on this machine, with its libraries");
+        let mut download = self.apt("apt-get");
+        download.args(["-qq", "--yes", "--no-install-recommends"]);
+        unpack(download.args(["--download-only", "install", package]), root)
     }
 
     /// A program of apt that knows our lists and no installed package.
@@ -101,6 +98,32 @@ impl Archive {
         command.args(["-o", "APT::Sandbox::User=root"]).env("LC_ALL", "C");
         command
     }
+}
+
+/// Unpacks the packages that `download` leaves in its working directory.
+fn unpack(download: &mut Command, root: &Path) -> Result<()> {
+    let new = root.with_extension("new");
+    if new.exists() {
+        fs::remove_dir_all(&new).with_context(|| format!("cannot remove {}", new.display()))?;
+    }
+    let debs = new.join("debs");
+    let partial = debs.join("partial");
+    fs::create_dir_all(&partial).with_context(|| format!("cannot create {}", partial.display()))?;
+    // `apt-get download` leaves packages in the working directory, `install --download-only` there.
+    download.arg("-o").arg(format!("Dir::Cache::archives={}", debs.display()));
+    Captured::of(download.current_dir(&debs))?.success()?;
+    for file in fs::read_dir(&debs).context("cannot list what was downloaded")? {
+        let file = file?.path();
+        if file.extension() == Some("deb".as_ref()) {
+            let mut unpack = process::clean("dpkg-deb");
+            Captured::of(unpack.arg("--extract").arg(file).arg(&new))?.success()?;
+        }
+    }
+    fs::remove_dir_all(&debs).context("cannot remove what was unpacked")?;
+    if root.exists() {
+        fs::remove_dir_all(root).with_context(|| format!("cannot remove {}", root.display()))?;
+    }
+    fs::rename(&new, root).with_context(|| format!("cannot make {}", root.display()))
 }
 
 /// A list with the suites of the kernels, at the address of the machine's own Debian source.

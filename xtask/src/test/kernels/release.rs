@@ -12,6 +12,9 @@ use crate::workspace::Workspace;
 pub(super) struct Release {
     /// The suite of the archive.
     pub(super) suite: &'static str,
+    /// What qemu should pretend to be. Its emulation is not perfect: 6.12 and newer panic on `max`, and now and then
+    /// in a cmpxchg16b.
+    pub(super) cpu: &'static str,
 }
 
 /// A kernel, unpacked.
@@ -20,6 +23,10 @@ pub(super) struct Kernel {
     pub(super) version: String,
     /// What a boot loader loads.
     pub(super) image: PathBuf,
+    /// The directory of its modules.
+    pub(super) modules: PathBuf,
+    /// Where it is unpacked.
+    pub(super) root: PathBuf,
 }
 
 /// The package that depends on the newest kernel of a suite, without drivers of real hardware.
@@ -27,10 +34,10 @@ const NEWEST: &str = "linux-image-cloud-amd64";
 
 impl Release {
     pub(super) const ALL: [Release; 4] = [
-        Release { suite: "bullseye" },
-        Release { suite: "bookworm" },
-        Release { suite: "bookworm-backports" },
-        Release { suite: "trixie-backports" },
+        Release { suite: "bullseye", cpu: "max" },
+        Release { suite: "bookworm", cpu: "max" },
+        Release { suite: "bookworm-backports", cpu: "Haswell,-cx16" },
+        Release { suite: "trixie-backports", cpu: "Haswell,-cx16" },
     ];
 
     /// The suite's kernel, if the cache has one.
@@ -60,7 +67,7 @@ impl Kernel {
                 let version = modules.file_name().unwrap_or_default().to_string_lossy().into_owned();
                 let images = [root.join(format!("boot/vmlinuz-{version}")), modules.join("vmlinuz")];
                 if let Some(image) = images.into_iter().find(|image| image.is_file()) {
-                    return Ok(Some(Kernel { version, image }));
+                    return Ok(Some(Kernel { version, image, modules, root: root.to_owned() }));
                 }
             }
         }
