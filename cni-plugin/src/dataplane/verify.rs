@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     config::EbpfConfig,
-    host::{LinuxHost, sysctl},
+    host::LinuxHost,
     plan::{Side, Sysctl},
 };
 
@@ -28,7 +28,7 @@ pub fn missing(config: &EbpfConfig, host: &LinuxHost, veth: &str) -> Result<Vec<
     }
     // With conntrackLiberal false, TCP is left to the kernel, as the configuration wants it.
     if config.conntrack_liberal {
-        let read = sysctl::read(&Sysctl::ConntrackLiberal).unwrap_or_default();
+        let read = host.sysctls().read(&Sysctl::ConntrackLiberal).unwrap_or_default();
         // No conntrack, no windows.
         let strict = read.filter(|value| value != "1");
         missing.extend(strict.map(|value| format!("{} is {value}, not 1", Sysctl::ConntrackLiberal)));
