@@ -1,7 +1,7 @@
 //! What a test may lack on the machine it runs on, found out before it runs.
 
 use std::env;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use nix::unistd::geteuid;
 
@@ -16,6 +16,8 @@ pub enum Need {
     Plugin,
     /// A program on PATH.
     Tool(&'static str),
+    /// The project's own commands, as `cargo xtask` builds them: see [`Need::commands`].
+    Commands,
     /// A reference plugin by its type, such as `portmap`.
     Peer(&'static str),
     /// nftables hooks in bridges (`table bridge`), 5.3 and newer where built in.
@@ -29,12 +31,21 @@ pub enum Need {
 }
 
 impl Need {
+    /// The program behind `cargo xtask`, where cargo leaves it: in the directory above that of the tests.
+    pub fn commands() -> Option<PathBuf> {
+        let path = env::current_exe().ok()?.parent()?.with_file_name("xtask");
+        path.is_file().then_some(path)
+    }
+
     /// What is missing, as a short clause; nothing if the need is met.
     pub fn missing(self) -> Option<String> {
         match self {
             Need::Lab => lab_missing(),
             Need::Plugin => plugin::path().err().map(|error| error.to_string()),
             Need::Tool(name) => (!on_path(name)).then(|| format!("no `{name}` on PATH")),
+            Need::Commands => {
+                Need::commands().is_none().then(|| "no xtask beside the tests: run `cargo xtask test`".into())
+            }
             Need::Peer(name) => peer_missing(name),
             Need::BridgeFilter => bridge_filter_missing(),
             Need::Bpf => bpf_missing(),

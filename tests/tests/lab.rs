@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use ebpf_bridge_lab::libcni::{PluginError, exec};
-use ebpf_bridge_lab::traffic::{churn, cpus, flood};
+use ebpf_bridge_lab::traffic::{FLOWS, churn, cpus, flood, many_flows};
 use ebpf_bridge_lab::{Need, Node, Place, Snapshot};
 
 use crate::check::{equal, refused};
@@ -20,7 +20,7 @@ pub(crate) fn register(suite: &mut Suite) {
         "lab: a plugin that says two things, or fails without an error, is found out",
         protocol_breaches,
     );
-    suite.test("lab: what flood and churn say to have done, the kernel has counted", generators_count);
+    suite.test("lab: what the generators say to have done, the kernel has counted", generators_count);
 }
 
 fn nothing_mounts() -> Result<()> {
@@ -54,6 +54,11 @@ fn generators_count() -> Result<()> {
     let counted = snmp(outside, "Udp:", "InDatagrams")?;
     ensure!(counted >= flood.received, "{counted} datagrams counted, not {}", flood.received);
     equal("datagrams for which there was no room", snmp(outside, "Udp:", "RcvbufErrors")?, 0)?;
+    let earlier = snmp(outside, "Udp:", "InDatagrams")?;
+    let many = many_flows(&node, outside, address, 64, time, cpu)?;
+    equal("first datagrams", many.first.received + many.first.lost, FLOWS as u64)?;
+    let (said, counted) = (many.rest.warm_up + many.rest.received, snmp(outside, "Udp:", "InDatagrams")?);
+    ensure!(counted - earlier >= said, "{} datagrams counted, not {said}", counted - earlier);
     let churn = churn(&node, outside, address, time, cpu)?;
     let counted = snmp(outside, "Tcp:", "PassiveOpens")?;
     ensure!(counted >= churn.connections, "{counted} connections counted, not {}", churn.connections);

@@ -4,6 +4,7 @@
 //! reason in its printed name.
 
 mod address;
+mod bench;
 mod chained;
 mod change;
 mod check;
@@ -80,6 +81,7 @@ fn main() -> ExitCode {
     delegate::register(&mut suite);
     parallel::register(&mut suite);
     latency::register(&mut suite);
+    bench::register(&mut suite);
     programs::register(&mut suite);
     protocol::register(&mut suite);
     containerd::register(&mut suite);

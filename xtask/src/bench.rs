@@ -33,6 +33,7 @@ mod variant;
 mod workload;
 
 use std::env;
+use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use ebpf_bridge_lab::{Place, plugin, traffic as lab};
@@ -57,6 +58,9 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
         None => measure(workspace, options)?,
     };
     outcome.write(&out)?;
+    if let Some(seconds) = outcome.about["plan"]["tookSeconds"].as_u64() {
+        println!("measured within {} min {} s\n", seconds / 60, seconds % 60);
+    }
     println!("{}", report::targets(&outcome.results));
     println!("results, report and charts are in {}", out.display());
     if options.docs { docs::write_all(workspace, &outcome) } else { Ok(()) }
@@ -73,12 +77,14 @@ fn measure(workspace: &Workspace, options: &Options) -> Result<Outcome> {
     }
     Place::allow_many()?;
     let cpus = lab::cpus()?;
-    let about = machine::describe(cpus.len(), &plan)?;
+    let mut about = machine::describe(cpus.len(), &plan)?;
+    let start = Instant::now();
     let cpus = choose(&cpus)?;
     let mut stand = Stand::new(&plan, cpus);
     let results = take(&plan, &mut stand)?;
     eprintln!("profiling the programs");
     let profile = profile::measure(&stand, &plan, cpus)?;
+    about["plan"]["tookSeconds"] = start.elapsed().as_secs().into();
     Ok(Outcome { about, results, profile })
 }
 

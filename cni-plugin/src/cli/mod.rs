@@ -1,12 +1,20 @@
-//! The operator's tool: one file per verb. Exit codes: 0 fine, 1 failed, 2 usage.
+//! The operator's tool: one file per verb. Exit codes: 0 fine, 1 unhealthy or failed, 2 usage.
 
+mod confs;
 mod control;
+mod doctor;
+mod gc;
 mod install;
+mod ls;
 mod manual;
 mod monitor;
+mod node;
+mod paint;
+mod repair;
 mod replace;
 mod stats;
 mod status;
+mod table;
 mod uninstall;
 mod version;
 
@@ -77,8 +85,37 @@ enum Verb {
     },
     /// Packets by program and reason
     Stats,
-    /// Pods of this node, and which programs are on which device
-    Status,
+    /// One line for each thing that must work, fine or with the command that mends it
+    Status {
+        #[command(flatten)]
+        sources: node::Sources,
+        /// One line for all
+        #[arg(long)]
+        brief: bool,
+    },
+    /// Pods of this node, and whether their flows may take the fast path
+    Ls {
+        /// Only this one: [namespace/]name, or the beginning of a container id
+        pod: Option<String>,
+    },
+    /// Look for everything that may be wrong, with the command that mends it
+    Doctor {
+        #[command(flatten)]
+        sources: node::Sources,
+        /// Write the findings, and what they are based on, to a tar archive without secrets
+        #[arg(long, value_name = "FILE")]
+        bundle: Option<PathBuf>,
+    },
+    /// Restore what has been lost of what the pods' ADDs made
+    Repair,
+    /// Take away what certainly belongs to no pod
+    Gc {
+        #[command(flatten)]
+        sources: node::Sources,
+        /// Only tell
+        #[arg(long)]
+        dry_run: bool,
+    },
     /// Put this binary, and a network configuration, where the container runtime looks for them
     Install(install::Install),
     /// Take away what `install` and the plugin have made, as far as no pod needs it
@@ -104,6 +141,12 @@ struct Report {
     table: String,
 }
 
+/// A report that says whether all is well.
+struct Judged {
+    report: Report,
+    healthy: bool,
+}
+
 /// Runs the tool.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let cli = match Cli::try_parse_from(arguments) {
@@ -115,7 +158,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     match serve(&cli) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
         Err(error) => {
             let _ = writeln!(io::stderr(), "ebpf-bridge: {error:#}");
             ExitCode::FAILURE
@@ -123,35 +167,56 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-fn serve(cli: &Cli) -> anyhow::Result<()> {
+fn judge(cli: &Cli) -> anyhow::Result<Judged> {
+    match &cli.verb {
+        Verb::Status { sources, brief } => status::status(&cli.bpffs, sources, *brief),
+        Verb::Doctor { sources, bundle } => doctor::doctor(&cli.bpffs, sources, bundle.as_deref()),
+        Verb::Gc { sources, dry_run } => gc::gc(&cli.bpffs, sources, *dry_run),
+        _ => repair::repair(&cli.bpffs),
+    }
+}
+
+/// Returns whether all is well.
+fn serve(cli: &Cli) -> anyhow::Result<bool> {
     let report = match &cli.verb {
         Verb::On => control(&cli.bpffs, Control::On)?,
         Verb::Off => control(&cli.bpffs, Control::Off)?,
         Verb::Forget => control(&cli.bpffs, Control::Forget)?,
         Verb::Redirect { rung } => control(&cli.bpffs, Control::Redirect(*rung))?,
         Verb::Monitor { reason, seconds } => {
-            return monitor::monitor(&cli.bpffs, reason.as_deref(), seconds.map(Duration::from_secs));
+            monitor::monitor(&cli.bpffs, reason.as_deref(), seconds.map(Duration::from_secs))?;
+            return Ok(true);
         }
         Verb::Stats => stats::stats(&cli.bpffs)?,
-        Verb::Status => status::status(&cli.bpffs)?,
+        Verb::Ls { pod } => ls::ls(&cli.bpffs, pod.as_deref())?,
+        Verb::Status { .. } | Verb::Doctor { .. } | Verb::Repair | Verb::Gc { .. } => {
+            let judged = judge(cli)?;
+            print(&judged.report, cli.output)?;
+            return Ok(judged.healthy);
+        }
         Verb::Install(options) => install::install(options)?,
         Verb::Uninstall(place) => uninstall::uninstall(place, &cli.bpffs)?,
         Verb::Version => version::version(),
-        Verb::Completions { shell } => return Ok(write(&manual::completions(*shell))?),
-        Verb::Man { verb } => return Ok(write(&manual::man(verb.as_deref())?)?),
+        Verb::Completions { shell } => return Ok(write(&manual::completions(*shell)).map(|()| true)?),
+        Verb::Man { verb } => return Ok(write(&manual::man(verb.as_deref())?).map(|()| true)?),
     };
-    Ok(print(&report, cli.output)?)
+    Ok(print(&report, cli.output).map(|()| true)?)
 }
 
 fn print(report: &Report, output: Output) -> io::Result<()> {
     match output {
-        Output::Table => write(report.table.as_bytes()),
+        // Takes colours out unless they will be seen, which NO_COLOR also decides.
+        Output::Table => finish(anstream::stdout().lock().write_all(report.table.as_bytes())),
         Output::Json => write(format!("{:#}\n", report.json).as_bytes()),
     }
 }
 
 fn write(text: &[u8]) -> io::Result<()> {
-    match io::stdout().lock().write_all(text) {
+    finish(io::stdout().lock().write_all(text))
+}
+
+fn finish(written: io::Result<()>) -> io::Result<()> {
+    match written {
         // Whoever reads has seen enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         other => other,

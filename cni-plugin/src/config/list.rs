@@ -2,8 +2,7 @@
 
 use serde_json::Value;
 
-use super::{ConfigError, LogConfig, netconf::NetConf, network::Network};
-use crate::cni::request::{Environment, Verb};
+use super::{ConfigError, network::Network};
 
 /// Our `type`.
 pub const TYPE: &str = "ebpf-bridge";
@@ -63,20 +62,7 @@ impl List {
 
     /// The networks that are ours, validated. At least one.
     pub fn networks(&self) -> Result<Vec<Network>, ListError> {
-        let nobody = Environment {
-            verb: Verb::Status,
-            attachment: None,
-            netns: None,
-            args: Vec::new(),
-            path: Vec::new(),
-            trace: None,
-        };
-        let network = |raw: Value| {
-            let conf = NetConf::parse(&raw)?;
-            LogConfig::validate(&conf)?;
-            Network::validate(conf, raw, &nobody)
-        };
-        let networks = self.ours().into_iter().map(network).collect::<Result<Vec<_>, _>>()?;
+        let networks = self.ours().into_iter().map(Network::read).collect::<Result<Vec<_>, _>>()?;
         if networks.is_empty() { Err(ListError::NotOurs) } else { Ok(networks) }
     }
 }

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     cni::{
-        request::{self, Environment, is_name},
+        request::{self, Environment, Verb, is_name},
         types::Dns,
         version::{SUPPORTED, UNSTATED},
     },
@@ -169,6 +169,26 @@ impl Network {
             cni_path: environment.path.clone(),
             raw,
         })
+    }
+}
+
+impl Network {
+    /// Reads a configuration that no runtime is calling with: one on file, or that of an earlier call.
+    ///
+    /// # Errors
+    /// The first key that is wrong, with its value and what is allowed.
+    pub fn read(raw: Value) -> Result<Self, ConfigError> {
+        let nobody = Environment {
+            verb: Verb::Status,
+            attachment: None,
+            netns: None,
+            args: Vec::new(),
+            path: Vec::new(),
+            trace: None,
+        };
+        let conf = NetConf::parse(&raw)?;
+        LogConfig::validate(&conf)?;
+        Self::validate(conf, raw, &nobody)
     }
 }
 

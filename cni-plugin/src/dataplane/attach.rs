@@ -127,6 +127,24 @@ fn attach_type(hook: Hook) -> TcAttachType {
     }
 }
 
+/// Names of others' programs on a device, with their hooks.
+pub(super) fn foreign(pins: &Pins, host: &LinuxHost, device: Device<'_>) -> Vec<String> {
+    let own: Vec<u32> = Program::ALL.iter().filter_map(|program| program.id(pins).ok()).collect();
+    let mut found = Vec::new();
+    for (hook, name) in [(Hook::Ingress, "ingress"), (Hook::Egress, "egress")] {
+        let filters = host.node().filters(device.name, device.index, hook).unwrap_or_default();
+        let foreign = filters.iter().filter(|filter| !Program::ALL.iter().any(|own| own.name() == *filter));
+        found.extend(foreign.map(|filter| format!("{filter} ({name}, clsact)")));
+        let programs = SchedClassifier::query_tcx(device.name, attach_type(hook));
+        let foreign = programs.into_iter().flat_map(|(_, programs)| programs);
+        let foreign = foreign.filter(|program| !own.contains(&program.id()));
+        found.extend(foreign.map(|program| {
+            format!("{} ({name}, tcx)", program.name_as_str().unwrap_or("a program without a name"))
+        }));
+    }
+    found
+}
+
 /// Our programs on a device, and how they are attached.
 pub(super) fn attached(pins: &Pins, host: &LinuxHost, device: Device<'_>) -> Vec<(Program, Attached)> {
     let mut found = Vec::new();

@@ -9,11 +9,16 @@ use nix::{
 
 use super::error::DataplaneError;
 
+/// True if a BPF file system is mounted at `path`.
+pub fn is_mounted(path: &Path) -> bool {
+    statfs(path).is_ok_and(|found| found.filesystem_type() == BPF_FS_MAGIC)
+}
+
 /// Mounts a BPF file system at `path` unless there is one.
 pub(super) fn ensure_mounted(path: &Path) -> Result<(), DataplaneError> {
     let failed = |source: io::Error| DataplaneError::Bpffs { path: path.to_owned(), source };
     match statfs(path) {
-        Ok(found) if found.filesystem_type() == BPF_FS_MAGIC => return Ok(()),
+        Ok(_) if is_mounted(path) => return Ok(()),
         Ok(_) => {}
         Err(nix::errno::Errno::ENOENT) => fs::create_dir_all(path).map_err(failed)?,
         Err(errno) => return Err(failed(errno.into())),

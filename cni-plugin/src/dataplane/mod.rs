@@ -6,6 +6,7 @@ mod attach;
 mod bpffs;
 mod conntrack;
 mod error;
+mod leftovers;
 mod load;
 mod maps;
 mod object;
@@ -21,12 +22,14 @@ use ebpf_bridge_common::wire::{CONFIG_PLAIN, CONFIG_TCP, Config};
 use attach::Device;
 
 pub use attach::Attached;
+pub use bpffs::is_mounted;
 pub use error::DataplaneError;
+pub use leftovers::{leftover_pins, remove_pin};
 pub use load::Program;
 pub use maps::Counters;
 pub use object::{BUILD, OBJECT};
 pub use pins::Pins;
-pub use verify::missing;
+pub use verify::{Missing, missing};
 
 use crate::{config::EbpfConfig, host::LinuxHost};
 
@@ -60,6 +63,11 @@ pub fn attached(pins: &Pins, host: &LinuxHost, name: &str, index: u32) -> Vec<(P
     attach::attached(pins, host, Device { name, index })
 }
 
+/// Names of others' programs on a device, with their hooks.
+pub fn foreign(pins: &Pins, host: &LinuxHost, name: &str, index: u32) -> Vec<String> {
+    attach::foreign(pins, host, Device { name, index })
+}
+
 /// Counters of this node; `None` if nothing is loaded.
 pub fn counters(pins: &Pins) -> Result<Option<Counters>, DataplaneError> {
     if pins.exist() { maps::counters(pins).map(Some) } else { Ok(None) }
@@ -79,6 +87,11 @@ pub fn tear_down(bpffs: &Path, host: &LinuxHost) -> Vec<DataplaneError> {
 /// The kernel's id of a loaded program.
 pub fn program_id(pins: &Pins, program: Program) -> Result<u32, DataplaneError> {
     program.id(pins)
+}
+
+/// The node's configuration cell; `None` if nothing is loaded.
+pub fn settings(pins: &Pins) -> Result<Option<Config>, DataplaneError> {
+    if pins.exist() { maps::config(pins).and_then(|map| maps::read(&map)).map(Some) } else { Ok(None) }
 }
 
 /// Changes the node's configuration cell and returns what it has become. Takes effect with the next packet.

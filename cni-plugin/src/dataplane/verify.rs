@@ -1,5 +1,7 @@
 //! What CHECK wants to know of an accelerated pod.
 
+use std::{fmt, path::PathBuf};
+
 use super::{
     Program,
     attach::{self, Device},
@@ -13,14 +15,37 @@ use crate::{
     plan::{Side, Sysctl},
 };
 
-/// What is missing for the pod with this host veth to be accelerated, in words.
+/// One thing that a pod needs to be accelerated.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Missing {
+    /// Nothing is pinned under this BPF file system.
+    Pins(PathBuf),
+    /// A program is not on a device.
+    Program(Program, String),
+    /// conntrack's window tracking is not liberal; its sysctl's value.
+    Liberal(String),
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pins(bpffs) => write!(f, "no eBPF programs are pinned under {}", bpffs.display()),
+            Self::Program(program, device) => {
+                write!(f, "the program {} is not attached to {device}", program.name())
+            }
+            Self::Liberal(value) => write!(f, "{} is {value}, not 1", Sysctl::ConntrackLiberal),
+        }
+    }
+}
+
+/// What is missing for the pod with this host veth to be accelerated.
 ///
 /// # Errors
 /// If the devices cannot be looked at.
-pub fn missing(config: &EbpfConfig, host: &LinuxHost, veth: &str) -> Result<Vec<String>, DataplaneError> {
+pub fn missing(config: &EbpfConfig, host: &LinuxHost, veth: &str) -> Result<Vec<Missing>, DataplaneError> {
     let pins = Pins::under(&config.bpffs);
     if !pins.exist() {
-        return Ok(vec![format!("no eBPF programs are pinned under {}", config.bpffs.display())]);
+        return Ok(vec![Missing::Pins(config.bpffs.clone())]);
     }
     let mut missing = on_device(&pins, host, veth, [Program::Ingress, Program::EgressPod])?;
     for uplink in uplinks::names(config.uplinks.as_deref(), host)? {
@@ -31,7 +56,7 @@ pub fn missing(config: &EbpfConfig, host: &LinuxHost, veth: &str) -> Result<Vec<
         let read = host.sysctls().read(&Sysctl::ConntrackLiberal).unwrap_or_default();
         // No conntrack, no windows.
         let strict = read.filter(|value| value != "1");
-        missing.extend(strict.map(|value| format!("{} is {value}, not 1", Sysctl::ConntrackLiberal)));
+        missing.extend(strict.map(Missing::Liberal));
     }
     Ok(missing)
 }
@@ -41,7 +66,7 @@ fn on_device(
     host: &LinuxHost,
     name: &str,
     programs: [Program; 2],
-) -> Result<Vec<String>, DataplaneError> {
+) -> Result<Vec<Missing>, DataplaneError> {
     // That the device itself is there is for others to say.
     let Some(link) = host.link(Side::Node, name)?.filter(|link| link.mac.is_some()) else {
         return Ok(Vec::new());
@@ -49,5 +74,5 @@ fn on_device(
     let attached = attach::attached(pins, host, Device { name, index: link.index });
     let lacks = |program: &Program| !attached.iter().any(|(found, _)| found == program);
     let lacking = programs.into_iter().filter(lacks);
-    Ok(lacking.map(|program| format!("the program {} is not attached to {name}", program.name())).collect())
+    Ok(lacking.map(|program| Missing::Program(program, name.to_owned())).collect())
 }

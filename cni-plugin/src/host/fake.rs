@@ -180,6 +180,7 @@ impl FakeHost {
                 Ok(None)
             }
             Step::SetHairpin { link }
+            | Step::JoinBridge { link, .. }
             | Step::SetIsolated { link }
             | Step::AddVlan { link, .. }
             | Step::RemoveVlan { link, .. } => self.note(Side::Node, link, format!("{step:?}")).map(|_| None),

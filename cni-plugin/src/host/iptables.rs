@@ -78,6 +78,12 @@ pub fn remove(network: &str) -> Result<(), IptablesError> {
     Ok(())
 }
 
+/// Policies and rules of the table filter, anybody's, as `-S` prints them.
+pub fn filter_rules(v4: bool) -> Result<Vec<String>, IptablesError> {
+    let text = output_of(program(v4), "filter", "-S", &words(&["-w"]))?;
+    Ok(text.lines().map(str::to_owned).collect())
+}
+
 /// Spared destinations first: what returns is not masqueraded.
 fn rules(network: &str, subnet: IpNetwork, subnets: &[IpNetwork], spared: &[IpNetwork]) -> Vec<Vec<String>> {
     let multicast = if subnet.is_ipv4() { "224.0.0.0/4" } else { "ff00::/8" };
@@ -129,7 +135,16 @@ fn run(program: &'static str, verb: &str, arguments: &[String]) -> Result<(), Ip
 }
 
 fn output(program: &'static str, verb: &str, arguments: &[String]) -> Result<String, IptablesError> {
-    let output = Command::new(program).args(["-t", "nat", verb]).args(arguments).output();
+    output_of(program, "nat", verb, arguments)
+}
+
+fn output_of(
+    program: &'static str,
+    table: &str,
+    verb: &str,
+    arguments: &[String],
+) -> Result<String, IptablesError> {
+    let output = Command::new(program).args(["-t", table, verb]).args(arguments).output();
     let output = output.map_err(|source| IptablesError::Execute { program, source })?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
@@ -138,7 +153,8 @@ fn output(program: &'static str, verb: &str, arguments: &[String]) -> Result<Str
     Err(IptablesError::Failed { program, arguments: format!("{verb} {}", arguments.join(" ")), stderr })
 }
 
-fn program(v4: bool) -> &'static str {
+/// Name of the program for an address family.
+pub fn program(v4: bool) -> &'static str {
     if v4 { "iptables" } else { "ip6tables" }
 }
 

@@ -220,7 +220,8 @@ impl Host for LinuxHost {
             // Deleting is done only to undo or to clean up.
             Step::DeleteLink { name } => self.node.delete(name).map(|_| None),
             Step::SetHairpin { link } => self.node.set_hairpin(link, self.node.index(link)?).map(|()| None),
-            Step::SetIsolated { .. }
+            Step::JoinBridge { .. }
+            | Step::SetIsolated { .. }
             | Step::CheckMac { .. }
             | Step::ForgetMac { .. }
             | Step::FilterVlans { .. }

@@ -19,7 +19,7 @@ pub mod vlan_probe;
 pub use error::HostError;
 pub use journal::Journal;
 pub use linux::LinuxHost;
-pub use netlink::{FilterPlace, Hook, Netlink};
+pub use netlink::{FilterPlace, Hook, Link, Netlink};
 pub use netns::{Netns, NetnsError};
 
 use crate::plan::{Observed, Step};

@@ -140,6 +140,22 @@ impl HostLocal {
         Ok(lost)
     }
 
+    /// Every lease with its owner and its time, as they are now. Takes no lock.
+    pub fn leases(&self) -> Result<Vec<(IpAddr, Owner, SystemTime)>, IpamError> {
+        Ok(self.store.peek()?)
+    }
+
+    /// What an owner without leases would get now. Takes no lock and leases nothing; a full set gives nothing.
+    pub fn preview(&self) -> Result<Lease, IpamError> {
+        let leased = self.store.leased()?;
+        let free = self.ranges.iter().enumerate().filter_map(|(index, set)| {
+            let mut candidates = set.candidates(self.store.last(index));
+            candidates.find(|(ip, _)| !leased.contains(ip)).map(|(ip, _)| ip)
+        });
+        let ips = free.filter_map(|ip| self.to_result(ip)).collect();
+        Ok(Lease { ips, routes: self.routes.clone(), dns: self.dns()? })
+    }
+
     /// Frees every address whose owner is not in `valid`, and returns those addresses.
     pub fn retain(&self, valid: &[Owner]) -> Result<Vec<IpAddr>, IpamError> {
         let Some(locked) = self.store.lock_existing()? else { return Ok(Vec::new()) };

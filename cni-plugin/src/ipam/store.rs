@@ -75,6 +75,25 @@ impl Store {
         leased.retain(|ip| size(&self.dir.join(ip.to_string())).is_ok_and(|size| size > Some(0)));
         Ok(leased)
     }
+
+    /// Every lease with its owner and its time, as they are now, without waiting for the lock.
+    pub(super) fn peek(&self) -> Result<Vec<(IpAddr, Owner, SystemTime)>, StoreError> {
+        let mut found = Vec::new();
+        for ip in names(&self.dir)? {
+            let path = self.dir.join(ip.to_string());
+            // One that is gone by now is none.
+            let Ok(content) = fs::read(&path) else { continue };
+            let Ok(time) = fs::metadata(&path).and_then(|metadata| metadata.modified()) else { continue };
+            found
+                .extend(Owner::from_lease(&String::from_utf8_lossy(&content)).map(|owner| (ip, owner, time)));
+        }
+        Ok(found)
+    }
+
+    /// The address leased last from range set `set`, if that is known.
+    pub(super) fn last(&self, set: usize) -> Option<IpAddr> {
+        last(&self.dir, set)
+    }
 }
 
 /// The lease directory of one network while we hold its lock.
@@ -137,7 +156,7 @@ impl Locked {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
             Err(error) => return Err(StoreError::io("create the lease", &path)(error)),
         }
-        write(&self.last_path(set), false, &ip.to_string())?;
+        write(&last_path(&self.dir, set), false, &ip.to_string())?;
         Ok(true)
     }
 
@@ -148,8 +167,7 @@ impl Locked {
 
     /// The address leased last from range set `set`, if that is known.
     pub(super) fn last(&self, set: usize) -> Option<IpAddr> {
-        // It only spreads the addresses; a missing or torn file costs nothing but that.
-        fs::read_to_string(self.last_path(set)).ok()?.trim().parse().ok()
+        last(&self.dir, set)
     }
 
     /// Removes the directory when no lease is left in it, so that the last DEL on a node leaves nothing of
@@ -179,10 +197,15 @@ impl Locked {
     fn path(&self, ip: IpAddr) -> PathBuf {
         self.dir.join(ip.to_string())
     }
+}
 
-    fn last_path(&self, set: usize) -> PathBuf {
-        self.dir.join(format!("{LAST_PREFIX}{set}"))
-    }
+fn last_path(dir: &Path, set: usize) -> PathBuf {
+    dir.join(format!("{LAST_PREFIX}{set}"))
+}
+
+/// It only spreads the addresses; a missing or torn file costs nothing but that.
+fn last(dir: &Path, set: usize) -> Option<IpAddr> {
+    fs::read_to_string(last_path(dir, set)).ok()?.trim().parse().ok()
 }
 
 /// The addresses that files in `dir` are named after; none when there is no such directory.

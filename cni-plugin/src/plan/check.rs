@@ -125,7 +125,7 @@ fn interface<'a>(previous: &'a CniResult, side: Side, name: &str) -> Option<&'a 
     previous.interfaces.iter().find(|i| i.name == name && i.sandbox.is_some() == (side == Side::Pod))
 }
 
-fn left_by(step: Step, expected: &mut Vec<Expectation>) {
+pub(super) fn left_by(step: Step, expected: &mut Vec<Expectation>) {
     match step {
         Step::SetUp { side, link, up: true } => expected.push(Expectation::Up(side, link)),
         // Others may have raised the bridge's for pods of their own.
@@ -147,6 +147,7 @@ fn left_by(step: Step, expected: &mut Vec<Expectation>) {
                 expected.extend(mtu.map(|mtu| Expectation::Mtu(side, link, mtu)));
             }
         }
+        Step::JoinBridge { link, bridge } => expected.push(Expectation::Port(link, bridge)),
         Step::SetHairpin { link } => expected.push(Expectation::Hairpin(link)),
         Step::AddRoute { link, route } => expected.push(Expectation::Route(link, route)),
         Step::SetIsolated { link } => expected.push(Expectation::Isolated(link)),

@@ -6,10 +6,12 @@ mod addressing;
 mod check;
 mod observed;
 mod pod;
+mod repair;
 mod step;
 
 pub use add::{Placement, PlanError, add, subnets};
 pub use addressing::{Addressing, complete, routes};
 pub use check::{Expectation, check, format_mac, lost};
 pub use observed::{Bridge, Observed, PodRoute};
+pub use repair::repair;
 pub use step::{Side, Step, Sysctl};

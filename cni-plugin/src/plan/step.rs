@@ -149,6 +149,13 @@ pub enum Step {
         /// Bridge.
         bridge: String,
     },
+    /// Make a link of the node a port of a bridge.
+    JoinBridge {
+        /// Link.
+        link: String,
+        /// Bridge.
+        bridge: String,
+    },
     /// Delete a link; that it is gone is fine.
     DeleteLink {
         /// Link on the node.
@@ -261,6 +268,7 @@ impl Step {
             | Self::SetSysctl { side, .. } => *side == Side::Node,
             Self::DeleteLink { .. }
             | Self::CreateVeth { .. }
+            | Self::JoinBridge { .. }
             | Self::SetHairpin { .. }
             | Self::SetIsolated { .. }
             | Self::CheckMac { .. }

@@ -6,7 +6,10 @@ use ipnetwork::IpNetwork;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::cni::{request::Attachment, types::Route};
+use crate::cni::{
+    request::Attachment,
+    types::{CniResult, Interface, Ip, Route},
+};
 
 /// Where an attachment's addresses came from, so that they can be given back when the configuration has
 /// changed since.
@@ -47,9 +50,15 @@ pub struct Record {
     pub veth: String,
     /// Addresses; empty until leased.
     pub addresses: Vec<IpNetwork>,
+    /// Gateways of the addresses.
+    #[serde(default)]
+    pub gateways: Vec<IpAddr>,
     /// Routes made in the pod.
     #[serde(default)]
     pub routes: Vec<Route>,
+    /// The configuration of the ADD as it was received, without `prevResult`; null in records of earlier builds.
+    #[serde(default)]
+    pub conf: Value,
     /// See [`LeaseSource`].
     pub lease: LeaseSource,
     /// Mount point of the BPF file system, if programs may have been pinned there.
@@ -72,6 +81,31 @@ impl Record {
     /// Whose record it is.
     pub fn attachment(&self) -> Attachment {
         Attachment { container_id: self.container_id.clone(), ifname: self.ifname.clone() }
+    }
+
+    /// The result of the ADD as far as the record knows it: links without MAC and MTU.
+    pub fn result(&self) -> CniResult {
+        let interface = |name: &str, sandbox: Option<&PathBuf>| Interface {
+            name: name.to_owned(),
+            mac: None,
+            mtu: None,
+            sandbox: sandbox.map(|path| path.to_string_lossy().into_owned()),
+        };
+        let ip = |address: &IpNetwork| Ip {
+            interface: Some(2),
+            address: *address,
+            gateway: self.gateways.iter().copied().find(|gateway| address.contains(*gateway)),
+        };
+        CniResult {
+            interfaces: vec![
+                interface(&self.bridge, None),
+                interface(&self.veth, None),
+                interface(&self.ifname, Some(&self.netns)),
+            ],
+            ips: self.addresses.iter().map(ip).collect(),
+            routes: self.routes.clone(),
+            ..CniResult::default()
+        }
     }
 
     /// The addresses without their prefix lengths.

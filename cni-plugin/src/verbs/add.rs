@@ -72,7 +72,9 @@ fn begin(network: &Network, attachment: &Attachment, netns: &Path, environment: 
         bridge: network.bridge.clone(),
         veth: del::veth_name(&network.name, attachment),
         addresses: Vec::new(),
+        gateways: Vec::new(),
         routes: Vec::new(),
+        conf: configuration(network),
         lease: lease::source(network),
         bpffs: (network.ebpf.mode != Mode::Off).then(|| network.ebpf.bpffs.clone()),
         iptables: network.ip_masq && network.masquerade_backend == MasqueradeBackend::Iptables,
@@ -81,6 +83,15 @@ fn begin(network: &Network, attachment: &Attachment, netns: &Path, environment: 
         pod: pod.map(|(namespace, name)| (namespace.to_owned(), name.to_owned())),
         created: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs()),
     }
+}
+
+/// What the record keeps of the configuration. The results of plugins before us are no part of it.
+fn configuration(network: &Network) -> Value {
+    let mut conf = network.raw.clone();
+    if let Some(keys) = conf.as_object_mut() {
+        keys.remove("prevResult");
+    }
+    conf
 }
 
 /// Everything that may fail and then has to be undone.
@@ -135,13 +146,14 @@ fn lease(
     let (leased, dns) = leased?;
     let addressing = plan::complete(network, observed, leased);
     record.addresses = addressing.ips.iter().map(|ip| ip.address).collect();
+    record.gateways = addressing.ips.iter().filter_map(|ip| ip.gateway).collect();
     record.routes = addressing.routes.clone();
     records.write(record)?;
     Ok((addressing, dns))
 }
 
 /// Attaches the programs, or notes why not. Only `required` makes that a failure.
-fn accelerate(network: &Network, record: &mut Record, host: &LinuxHost) -> Result<(), VerbError> {
+pub(super) fn accelerate(network: &Network, record: &mut Record, host: &LinuxHost) -> Result<(), VerbError> {
     let why = if network.ebpf.mode == Mode::Off {
         "ebpf.mode is \"off\"".to_owned()
     } else if network.bandwidth_limited {
@@ -222,7 +234,7 @@ fn undo(network: &Network, records: &Records, record: &Record, host: &mut LinuxH
     }
 }
 
-fn random_mac() -> io::Result<[u8; 6]> {
+pub(super) fn random_mac() -> io::Result<[u8; 6]> {
     let mut mac = [0; 6];
     File::open("/dev/urandom")?.read_exact(&mut mac)?;
     // Unicast, locally administered (IEEE 802, section 8.4).

@@ -82,6 +82,11 @@ impl<'a> Shared<'a> {
         Self { network: &record.network, iptables: record.iptables, bpffs: record.bpffs.as_deref() }
     }
 
+    /// Only what is known by the network's name.
+    pub(super) fn by_name(network: &'a str) -> Self {
+        Self { network, iptables: false, bpffs: None }
+    }
+
     pub(super) fn by_configuration(network: &'a Network) -> Self {
         let iptables = network.ip_masq && network.masquerade_backend == MasqueradeBackend::Iptables;
         Self { network: &network.name, iptables, bpffs: Some(&network.ebpf.bpffs) }

@@ -77,6 +77,9 @@ pub enum VerbError {
         /// The interface.
         ifname: String,
     },
+    /// The record does not say by which configuration the attachment was made.
+    #[error("its record is of an earlier build and keeps no configuration; delete the pod and make it anew")]
+    NoConfiguration,
     /// CHECK found something missing or changed.
     #[error("not as ADD left it: {}", .0.join("; "))]
     Differs(Vec<String>),

@@ -79,18 +79,33 @@ pub(super) fn forward(network: &Network, verb: Verb) -> Result<(), VerbError> {
     }
 }
 
-/// What is wrong with the leases of an attachment, in words.
-pub(super) fn check(network: &Network, record: &Record) -> Result<Vec<String>, VerbError> {
+/// Those addresses of an attachment that the built-in IPAM does not hold for it.
+pub(super) fn lost(network: &Network, record: &Record) -> Result<Vec<IpAddr>, VerbError> {
     match (&network.ipam, &record.lease) {
-        (Ipam::Exec { .. }, _) => forward(network, Verb::Check).map(|()| Vec::new()),
+        (Ipam::Exec { .. }, _) => Ok(Vec::new()),
         (_, LeaseSource::HostLocal { data_dir }) => {
-            let owner = Owner::new(&record.container_id, &record.ifname);
             let ipam = HostLocal::unconfigured(&network.name, data_dir)?;
-            let lost = ipam.not_leased(&owner, &record.ips())?;
-            Ok(lost.iter().map(|ip| format!("{ip} is not leased to {owner}")).collect())
+            Ok(ipam.not_leased(&owner(record), &record.ips())?)
         }
         _ => Ok(Vec::new()),
     }
+}
+
+/// Leases addresses again that were lost, which fails if another has got them meanwhile.
+pub(super) fn restore(network: &Network, record: &Record, records: &Records) -> Result<(), VerbError> {
+    let lost = lost(network, record)?;
+    let Ipam::HostLocal(config) = &network.ipam else { return Ok(()) };
+    if !lost.is_empty() {
+        let gone = |owner: &Owner, leased| is_gone(network, records, owner, leased);
+        let ipam = HostLocal::new(&network.name, config.clone())?;
+        ipam.allocate(&owner(record), &record.ips(), &lost, &gone)?;
+    }
+    Ok(())
+}
+
+/// Whose the leases of an attachment are.
+pub(super) fn owner(record: &Record) -> Owner {
+    Owner::new(&record.container_id, &record.ifname)
 }
 
 /// Whether a lease may be taken from its owner, asked only when the range is full.

@@ -7,9 +7,14 @@ mod earlier;
 mod error;
 mod gc;
 mod lease;
+mod leftovers;
+mod repair;
 mod status;
 
+pub use check::Difference;
 pub use error::VerbError;
+pub use leftovers::{Leftover, leftovers};
+pub use repair::Attached;
 
 use serde_json::Value;
 
@@ -98,7 +103,7 @@ impl VerbError {
             Self::Ipam(error) => lease::code(error),
             Self::Delegate(_) | Self::Answer { .. } => Code::Ipam,
             Self::NoPreviousResult => Code::InvalidConfig,
-            Self::NotAttached { .. } => Code::UnknownContainer,
+            Self::NotAttached { .. } | Self::NoConfiguration => Code::UnknownContainer,
             Self::Differs(_) => Code::CheckFailed,
             Self::Host(_) | Self::Masquerade(_) | Self::Iptables(_) => Code::Kernel,
             Self::Ebpf(_) | Self::TearDown(_) => Code::Ebpf,

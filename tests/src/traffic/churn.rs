@@ -24,6 +24,8 @@ pub struct Churn {
     pub connections: u64,
     /// From the first to the last.
     pub elapsed: Duration,
+    /// Connections before that, which are in no other count.
+    pub warm_up: u64,
 }
 
 /// For a time: connects from `client` to a server at `address`, sends a request, gets an answer, closes, the server
@@ -33,14 +35,14 @@ pub fn churn(client: &Place, server: &Place, address: IpAddr, time: Duration, cp
     let to = SocketAddr::new(address, listener.local_addr()?.port());
     client.run_in(|| {
         pin(cpu)?;
-        run(&listener, to, WARM_UP)?;
-        run(&listener, to, time)
+        let warm_up = run(&listener, to, WARM_UP)?.connections;
+        Ok(Churn { warm_up, ..run(&listener, to, time)? })
     })
 }
 
 fn run(listener: &TcpListener, to: SocketAddr, time: Duration) -> Result<Churn> {
     let start = Instant::now();
-    let mut churn = Churn { connections: 0, elapsed: Duration::ZERO };
+    let mut churn = Churn { connections: 0, elapsed: Duration::ZERO, warm_up: 0 };
     while churn.elapsed < time {
         connection(listener, to).with_context(|| format!("connection {} to {to}", churn.connections))?;
         churn.connections += 1;

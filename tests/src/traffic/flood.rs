@@ -30,6 +30,8 @@ pub struct Flood {
     pub lost: u64,
     /// From the first to the last.
     pub elapsed: Duration,
+    /// Datagrams before that, which are in no other count.
+    pub warm_up: u64,
 }
 
 /// Sends datagrams of `size` bytes from `client` to a server at `address` for a time, everything on one CPU.
@@ -50,8 +52,8 @@ pub fn flood(
     pinned(cpu, || {
         let mut payload = vec![0x5a; size];
         let mut ends = Ends { near: &near, far: &far, batch: Batch::of(&mut payload) };
-        ends.run(WARM_UP)?;
-        ends.run(time)
+        let warm_up = ends.run(WARM_UP)?.received;
+        Ok(Flood { warm_up, ..ends.run(time)? })
     })
 }
 
@@ -64,7 +66,7 @@ struct Ends<'a> {
 impl Ends<'_> {
     fn run(&mut self, time: Duration) -> Result<Flood> {
         let start = Instant::now();
-        let mut flood = Flood { received: 0, lost: 0, elapsed: Duration::ZERO };
+        let mut flood = Flood { received: 0, lost: 0, elapsed: Duration::ZERO, warm_up: 0 };
         while flood.elapsed < time {
             let sent = self.batch.send(self.near).context("sending datagrams")?;
             let received = self.take(sent)?;

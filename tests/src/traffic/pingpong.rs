@@ -23,6 +23,8 @@ pub struct PingPong {
     pub transactions: u64,
     /// From the first to the last.
     pub elapsed: Duration,
+    /// Requests before that, which are in no other count.
+    pub warm_up: u64,
 }
 
 /// For a time: sends requests of `size` bytes from `client` to a server at `address`, and gets the same back. Both ends
@@ -43,8 +45,8 @@ pub fn ping_pong(
         });
         let asking = scope.spawn(|| {
             cpu.map_or(Ok(()), pin)?;
-            ask(&near, size, WARM_UP)?;
-            ask(&near, size, time)
+            let warm_up = ask(&near, size, WARM_UP)?.transactions;
+            Ok(PingPong { warm_up, ..ask(&near, size, time)? })
         });
         let asked = asking.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         drop(near.shutdown(Shutdown::Write));
@@ -56,7 +58,7 @@ pub fn ping_pong(
 fn ask(mut near: &TcpStream, size: usize, time: Duration) -> Result<PingPong> {
     let mut message = vec![0x5a; size];
     let start = Instant::now();
-    let mut done = PingPong { transactions: 0, elapsed: Duration::ZERO };
+    let mut done = PingPong { transactions: 0, elapsed: Duration::ZERO, warm_up: 0 };
     while done.elapsed < time {
         near.write_all(&message).context("sending a request")?;
         near.read_exact(&mut message).context("waiting for the answer")?;

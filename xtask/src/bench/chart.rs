@@ -113,7 +113,7 @@ fn operations(results: &Results) -> Picture {
     let shown = OPERATIONS.into_iter().flat_map(|operation| crowds.map(|crowd| (operation, crowd)));
     let groups = shown.filter_map(|(operation, crowd)| {
         let bars = times(results, Workload::Pods(operation, crowd), &[Accelerated, Off, Reference]);
-        let remark = format!("beside {} pods", crowd.others);
+        let remark = format!("beside {} other{}", crowd.others, if crowd.others == 1 { "" } else { "s" });
         (!bars.is_empty()).then(|| Group { name: operation.title().into(), remark, bars })
     });
     Picture {

@@ -16,7 +16,7 @@ use super::workload::Workload;
 pub(super) struct Sample {
     /// In the workload's unit.
     pub(super) value: f64,
-    /// Units of work that were done.
+    /// Units of work that were done, those before the clock started as well.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) work: Option<f64>,
     /// CPU time of the whole machine for one unit of work, in us.
@@ -38,9 +38,9 @@ impl Sample {
         Self { value, ..Self::default() }
     }
 
-    /// So many units of work in a time.
-    pub(super) fn rate(work: u64, elapsed: Duration) -> Self {
-        Self { work: Some(work as f64), ..Self::of(work as f64 / elapsed.as_secs_f64()) }
+    /// So many units of work in a time, after others that count for nothing but the CPU time they took.
+    pub(super) fn rate(work: u64, elapsed: Duration, before: u64) -> Self {
+        Self { work: Some((work + before) as f64), ..Self::of(work as f64 / elapsed.as_secs_f64()) }
     }
 }
 

@@ -65,7 +65,7 @@ fn streams(ends: Ends, count: u8, plan: &Plan, cpus: Cpus) -> Result<Sample> {
 
 fn round_trips(ends: Ends, plan: &Plan, cpu: Option<usize>) -> Result<Sample> {
     let turns = ping_pong(ends.client, ends.server, ends.address, SMALL, plan.burst, cpu)?;
-    Ok(Sample::rate(turns.transactions, turns.elapsed))
+    Ok(Sample::rate(turns.transactions, turns.elapsed, turns.warm_up))
 }
 
 fn datagrams(ends: Ends, size: u16, plan: &Plan, cpus: Cpus) -> Result<Sample> {
@@ -80,9 +80,9 @@ fn flows(ends: Ends, plan: &Plan, cpus: Cpus) -> Result<Vec<(Load, Sample)>> {
 
 fn connections(ends: Ends, plan: &Plan, cpus: Cpus) -> Result<Sample> {
     let churn = churn(ends.client, ends.server, ends.address, plan.burst, cpus.server)?;
-    Ok(Sample::rate(churn.connections, churn.elapsed))
+    Ok(Sample::rate(churn.connections, churn.elapsed, churn.warm_up))
 }
 
 fn flooded(flood: Flood) -> Sample {
-    Sample { lost: Some(flood.lost), ..Sample::rate(flood.received, flood.elapsed) }
+    Sample { lost: Some(flood.lost), ..Sample::rate(flood.received, flood.elapsed, flood.warm_up) }
 }

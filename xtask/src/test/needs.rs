@@ -12,7 +12,7 @@ struct Need {
     program: &'static str,
 }
 
-const NEEDS: [Need; 9] = [
+const NEEDS: [Need; 11] = [
     Need { package: "iproute2", program: "ip" },
     Need { package: "nftables", program: "nft" },
     Need { package: "iptables", program: "iptables" },
@@ -22,6 +22,8 @@ const NEEDS: [Need; 9] = [
     Need { package: "ethtool", program: "ethtool" },
     Need { package: "busybox-static", program: "busybox" },
     Need { package: "iperf3", program: "iperf3" },
+    Need { package: "strace", program: "strace" },
+    Need { package: "time", program: "time" },
 ];
 
 /// Installs what is missing, or says what is and why it stays so.

@@ -2,11 +2,17 @@
 
 use std::io;
 
+use rtnetlink::LinkUnspec;
+
 use super::{HostError, LinuxHost, Side, Step, nft};
 
 impl LinuxHost {
     pub(super) fn apply_to_port(&self, step: &Step) -> Result<Option<Step>, HostError> {
         match step {
+            Step::JoinBridge { link, bridge } => {
+                let message = LinkUnspec::new_with_index(self.node.index(link)?);
+                self.node.set(link, message.controller(self.node.index(bridge)?).build())?;
+            }
             Step::SetIsolated { link } => self.node.set_isolated(link, self.node.index(link)?)?,
             Step::CheckMac { port, link } => return self.check_mac(port, link).map(Some),
             Step::ForgetMac { port } => {

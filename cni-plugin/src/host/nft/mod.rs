@@ -126,6 +126,20 @@ pub fn present(network: &str, subnets: &[IpNetwork], spared: &[IpNetwork]) -> Re
     Err(NftError::Busy { operation: "look for the rules of network", object: network.to_owned() })
 }
 
+/// The networks that have rules, each once.
+pub fn networks() -> Result<Vec<String>, NftError> {
+    let mut connection = Connection::open()?;
+    for _ in 0..ATTEMPTS {
+        if let Some(held) = table::list(&mut connection)? {
+            let mut networks: Vec<String> = held.into_iter().filter_map(|held| held.network).collect();
+            networks.sort();
+            networks.dedup();
+            return Ok(networks);
+        }
+    }
+    Err(NftError::Busy { operation: "list the rules of", object: table::TABLE.to_owned() })
+}
+
 /// Deletes the rules of `network`, and the table with the last rule in it. None is fine.
 pub fn remove(network: &str) -> Result<(), NftError> {
     transact("remove the rules of network", network, |held| {

@@ -23,10 +23,12 @@ fn record() -> Record {
         bridge: "br0".into(),
         veth: "veth1".into(),
         addresses: vec!["10.1.0.2/24".parse().unwrap()],
+        gateways: vec!["10.1.0.1".parse().unwrap()],
         routes: vec![Route {
             gw: Some("10.1.0.1".parse().unwrap()),
             ..Route::to("0.0.0.0/0".parse().unwrap())
         }],
+        conf: serde_json::Value::Null,
         lease: LeaseSource::None,
         bpffs: None,
         iptables: false,
