@@ -83,9 +83,10 @@ fn failure(code: Code, msg: String) -> CniError {
 fn print(document: Option<&Value>) -> io::Result<()> {
     ANSWERED.store(true, Ordering::SeqCst);
     let Some(document) = document else { return Ok(()) };
-    let mut out = io::stdout().lock();
-    serde_json::to_writer_pretty(&mut out, document)?;
-    writeln!(out)
+    // In one piece: standard output would pass on line by line, and wake the reader for each.
+    let mut text = serde_json::to_vec_pretty(document)?;
+    text.push(b'\n');
+    io::stdout().lock().write_all(&text)
 }
 
 #[cfg(test)]

@@ -58,9 +58,9 @@ pub fn accelerate(config: &EbpfConfig, host: &LinuxHost, veth: &str) -> Result<(
 
 /// Attaches what is loaded.
 fn attach(pins: &Pins, config: &EbpfConfig, host: &LinuxHost, veth: &str) -> Result<(), DataplaneError> {
-    configure(pins, config)?;
+    configure(pins, config, host)?;
     uplinks::attach(pins, config.uplinks.as_deref(), host)?;
-    let index = host.node().need(veth)?.index;
+    let index = host.node().index(veth)?;
     attach::pod(pins, host, Device { name: veth, index }, config.attach)
 }
 
@@ -120,8 +120,8 @@ pub fn control(pins: &Pins, change: impl FnOnce(&mut Config)) -> Result<Config, 
 }
 
 /// Writes the node's configuration cell if it has changed. The kill switch and the epoch are the operator's.
-fn configure(pins: &Pins, config: &EbpfConfig) -> Result<(), DataplaneError> {
-    let tcp = conntrack::prepare(config.conntrack_liberal);
+fn configure(pins: &Pins, config: &EbpfConfig, host: &LinuxHost) -> Result<(), DataplaneError> {
+    let tcp = conntrack::prepare(host.sysctls(), config.conntrack_liberal);
     if let Err(why) = &tcp {
         log::warn!("TCP is not accelerated: {why}");
     }

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     config::EbpfConfig,
-    host::{LinuxHost, sysctl},
+    host::LinuxHost,
     plan::{Side, Sysctl},
 };
 
@@ -53,7 +53,7 @@ pub fn missing(config: &EbpfConfig, host: &LinuxHost, veth: &str) -> Result<Vec<
     }
     // With conntrackLiberal false, TCP is left to the kernel, as the configuration wants it.
     if config.conntrack_liberal {
-        let read = sysctl::read(&Sysctl::ConntrackLiberal).unwrap_or_default();
+        let read = host.sysctls().read(&Sysctl::ConntrackLiberal).unwrap_or_default();
         // No conntrack, no windows.
         let strict = read.filter(|value| value != "1");
         missing.extend(strict.map(Missing::Liberal));

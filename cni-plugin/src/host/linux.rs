@@ -1,6 +1,8 @@
 //! The real host: rtnetlink, sysctls, nf_tables, in the node's and the pod's namespace.
 
+mod mac;
 mod port;
+mod sysctl;
 
 use std::{io, net::IpAddr, rc::Rc};
 
@@ -12,7 +14,8 @@ use tokio::runtime::{Builder, Runtime};
 use super::{
     Host, HostError, Netns, carrier, dad, iptables,
     netlink::{Link, MAX_PORTS, Netlink, Veth},
-    nft, sysctl,
+    nft,
+    sysctl::Sysctls,
 };
 use crate::{
     cni::types::Route,
@@ -23,12 +26,14 @@ use crate::{
 /// The namespaces an attachment touches.
 pub struct LinuxHost {
     node: Netlink,
+    sysctls: Sysctls,
     pod: Option<Pod>,
 }
 
 struct Pod {
     netns: Netns,
     netlink: Netlink,
+    sysctls: Sysctls,
 }
 
 impl LinuxHost {
@@ -44,10 +49,10 @@ impl LinuxHost {
                 let netlink = netns.enter(|| Netlink::connect(runtime));
                 let netlink = netlink
                     .map_err(|error| HostError::new("open", "netlink in the pod's namespace", error))?;
-                Some(Pod { netns, netlink })
+                Some(Pod { netns, netlink, sysctls: Sysctls::default() })
             }
         };
-        Ok(Self { node, pod })
+        Ok(Self { node, sysctls: Sysctls::default(), pod })
     }
 
     /// The link of this name, if there is one.
@@ -136,7 +141,7 @@ impl LinuxHost {
     fn create_veth(&self, step: &Step) -> Result<Option<Step>, HostError> {
         let Step::CreateVeth { host, pod, mac, mtu, bridge } = step else { return Ok(None) };
         use std::os::fd::AsRawFd;
-        let index = self.node.need(bridge)?.index;
+        let index = self.node.index(bridge)?;
         let netns = self.pod()?.netns.as_fd().as_raw_fd();
         let veth = Veth { host, pod, netns, mac: *mac, mtu: *mtu, bridge: index };
         self.node.create_veth(&veth).map_err(|error| match error.errno() {
@@ -157,7 +162,7 @@ impl LinuxHost {
         detect_duplicates: bool,
     ) -> Result<bool, HostError> {
         let netlink = self.netlink(side)?;
-        let index = netlink.need(link)?.index;
+        let index = netlink.index(link)?;
         let IpAddr::V6(v6) = address.ip() else { return netlink.add_address(link, index, address, false) };
         let changes = self.within(side, dad::Changes::listen)?;
         let changes = changes.map_err(|error| HostError::new("listen for the addresses of", link, error))?;
@@ -196,12 +201,6 @@ impl LinuxHost {
         let changes = changes.map_err(|error| HostError::new("listen for the addresses of", link, error))?;
         changes.settle(&self.pod()?.netlink, link)
     }
-
-    fn set_sysctl(&self, side: Side, sysctl: &Sysctl, value: &str) -> Result<Option<Step>, HostError> {
-        let failed = |error| HostError::new("write", sysctl::path(sysctl).display(), error);
-        let old = self.within(side, || sysctl::write(sysctl, value))?.map_err(failed)?;
-        Ok(old.map(|value| Step::SetSysctl { side, sysctl: sysctl.clone(), value }))
-    }
 }
 
 impl Host for LinuxHost {
@@ -217,7 +216,7 @@ impl Host for LinuxHost {
                 None => Vec::new(),
             },
             pod_routes: pod_routes.unwrap_or_default(),
-            no_ipv6: no_ipv6(holder.map_or("default", |_| gateway))?,
+            no_ipv6: self.no_ipv6(holder.map_or("default", |_| gateway))?,
         })
     }
 
@@ -228,7 +227,8 @@ impl Host for LinuxHost {
                 Ok(created.then(|| Step::DeleteLink { name: name.clone() }))
             }
             Step::SetMtu { side, link, mtu } => self.set_mtu(*side, link, *mtu),
-            Step::PinMac { link } => pin_mac(&self.node, link).map(|()| None),
+            Step::PinMac { link } if mac::is_pinned(link, self.node.index(link)?) => Ok(None),
+            Step::PinMac { link } => mac::set_again(&self.node, link).map(|()| None),
             Step::SetUp { side, link, up } => self.set_up(*side, link, *up),
             Step::SetPromiscuous { link, on } => self.set_promiscuous(link, *on),
             Step::AddAddress { .. } | Step::RemoveAddress { .. } => self.change_address(step),
@@ -236,9 +236,7 @@ impl Host for LinuxHost {
             Step::CreateVeth { .. } => self.create_veth(step),
             // Deleting is done only to undo or to clean up.
             Step::DeleteLink { name } => self.node.delete(name).map(|_| None),
-            Step::SetHairpin { link } => {
-                self.node.set_hairpin(link, self.node.need(link)?.index).map(|()| None)
-            }
+            Step::SetHairpin { link } => self.node.set_hairpin(link, self.node.index(link)?).map(|()| None),
             Step::JoinBridge { .. }
             | Step::SetIsolated { .. }
             | Step::CheckMac { .. }
@@ -256,7 +254,7 @@ impl Host for LinuxHost {
             Step::AddRoute { link, route } => {
                 let netlink = self.netlink(Side::Pod)?;
                 // The route goes with the link.
-                netlink.add_route(link, netlink.need(link)?.index, route).map(|_| None)
+                netlink.add_route(link, netlink.index(link)?, route).map(|_| None)
             }
             Step::SyncCarrier { side, link } => {
                 let synced = self.within(*side, || carrier::sync(link))?;
@@ -270,7 +268,7 @@ impl Host for LinuxHost {
             // The kernel then announces all addresses, if `arp_notify` and `ndisc_notify` are on (`inetdev_event` in
             // net/ipv4/devinet.c, `ndisc_netdev_event` in net/ipv6/ndisc.c). Doing it ourselves takes a packet
             // socket, and closing one an RCU grace period of some 10 ms.
-            Step::Announce { link } => pin_mac(&self.pod()?.netlink, link).map(|()| None),
+            Step::Announce { link } => mac::set_again(&self.pod()?.netlink, link).map(|()| None),
         }
     }
 }
@@ -290,23 +288,4 @@ fn masquerade(
             iptables::ensure(network, subnets, spared).map_err(|error| failed(io::Error::other(error)))
         }
     }
-}
-
-/// Gives a link the MAC it has.
-fn pin_mac(netlink: &Netlink, name: &str) -> Result<(), HostError> {
-    let link = netlink.need(name)?;
-    let Some(mac) = link.mac else { return Ok(()) };
-    netlink.set(name, LinkUnspec::new_with_index(link.index).address(mac.to_vec()).build())
-}
-
-/// Why a link of the node can have no IPv6 address, if it cannot. New links are as `default` says.
-fn no_ipv6(link: &str) -> Result<Option<&'static str>, HostError> {
-    let sysctl = Sysctl::DisableIpv6(link.to_owned());
-    let value = sysctl::read(&sysctl);
-    let value = value.map_err(|error| HostError::new("read", sysctl::path(&sysctl).display(), error))?;
-    Ok(match value.as_deref() {
-        Some("0") => None,
-        Some(_) => Some("IPv6 is disabled on this node (net.ipv6.conf, disable_ipv6)"),
-        None => Some("this node's kernel has no IPv6"),
-    })
 }

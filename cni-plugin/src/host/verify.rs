@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::{HostError, LinuxHost, iptables, netlink::Link, nft, sysctl};
+use super::{HostError, LinuxHost, iptables, netlink::Link, nft};
 use crate::{
     cni::types::Route,
     config::MasqueradeBackend,
@@ -43,11 +43,8 @@ impl LinuxHost {
                 Ok((!addresses.contains(address)).then(|| "no such address".into()))
             }
             Expectation::Sysctl(side, key, value) => {
-                let read = self.within(*side, || sysctl::read(key))?;
-                let read =
-                    read.map_err(|error| HostError::new("read", sysctl::path(key).display(), error))?;
                 // The kernel may have no such sysctl; then ADD had none to set.
-                Ok(read.filter(|found| found != value))
+                Ok(self.sysctl(*side, key)?.filter(|found| found != value))
             }
             Expectation::Route(name, route) => self.has_route(name, route),
             Expectation::NodeRoute(route) => {

@@ -31,9 +31,13 @@ pub(super) fn pod(
     });
     port(network, placement, steps);
     sysctls(network, placement, addressing, steps);
+    // Announcing is for IPAM's addresses: nobody knows the pod's link-local one yet, and each packet of it would go to
+    // every port of the bridge. So without an IPv6 address of theirs this is only for later changes of the MAC.
+    let notify = Step::SetSysctl { side: Side::Pod, sysctl: Sysctl::NdiscNotify(link()), value: "1".into() };
     let up = |link: String| Step::SetUp { side: Side::Pod, link, up: true };
     steps.push(up("lo".into()));
     if network.container_interface_down {
+        steps.push(notify);
         return;
     }
     steps.push(up(link()));
@@ -49,10 +53,12 @@ pub(super) fn pod(
     steps.push(Step::SyncCarrier { side: Side::Pod, link: link() });
     steps.push(Step::SyncCarrier { side: Side::Node, link: placement.veth.clone() });
     steps.push(Step::SyncCarrier { side: Side::Node, link: network.bridge.clone() });
-    if detect_duplicates && addressing.ips.iter().any(|ip| ip.address.is_ipv6()) {
+    let has_ipv6 = addressing.ips.iter().any(|ip| ip.address.is_ipv6());
+    if detect_duplicates && has_ipv6 {
         steps.push(Step::AwaitAddresses { link: link() });
     }
-    steps.push(Step::Announce { link: link() });
+    let announce = Step::Announce { link: link() };
+    steps.extend(if has_ipv6 { [notify, announce] } else { [announce, notify] });
 }
 
 fn port(network: &Network, placement: &Placement, steps: &mut Vec<Step>) {
@@ -105,11 +111,7 @@ fn inner_port(link: &str) -> String {
 /// neighbours may know another owner of the addresses, they are announced now and whenever the MAC changes.
 fn sysctls(network: &Network, placement: &Placement, addressing: &Addressing, steps: &mut Vec<Step>) {
     let link = || placement.ifname.clone();
-    let mut sysctls = vec![
-        (Sysctl::AcceptRa(link()), "0"),
-        (Sysctl::ArpNotify(link()), "1"),
-        (Sysctl::NdiscNotify(link()), "1"),
-    ];
+    let mut sysctls = vec![(Sysctl::AcceptRa(link()), "0"), (Sysctl::ArpNotify(link()), "1")];
     // Not for IPAM's addresses only: the link-local one, too, is tentative for a second or two otherwise.
     sysctls.push((Sysctl::AcceptDad(link()), if network.detect_duplicates { "1" } else { "0" }));
     if addressing.ips.iter().any(|ip| ip.address.is_ipv6()) {

@@ -260,6 +260,11 @@ impl Step {
         matches!(self, Self::SyncCarrier { .. } | Self::Announce { .. })
     }
 
+    /// True for what brings the link in the pod up.
+    pub fn starts(&self, ifname: &str) -> bool {
+        matches!(self, Self::SetUp { side: Side::Pod, link, up: true } if link == ifname)
+    }
+
     /// True for what other attachments rely on as soon as they see it, so that only the last one out may undo it.
     pub fn is_shared(&self) -> bool {
         match self {

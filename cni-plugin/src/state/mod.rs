@@ -120,24 +120,31 @@ impl Records {
     pub fn list(&self, network: Option<&str>) -> Result<Vec<(String, Attachment)>, StateError> {
         let networks = match network {
             Some(network) => vec![network.to_owned()],
-            None => names(&self.directory)?.into_iter().filter(|name| is_name(name)).collect(),
+            None => self.networks()?,
         };
         let mut found = Vec::new();
         for network in networks {
-            let directory = self.directory.join(&network);
-            if directory.is_dir() {
-                let files = names(&directory)?;
-                let attachments = files.iter().filter_map(|file| parse_file_name(file));
-                found.extend(attachments.map(|attachment| (network.clone(), attachment)));
-            }
+            let attachments = self.attachments(&network)?;
+            found.extend(attachments.map(|attachment| (network.clone(), attachment)));
         }
         Ok(found)
+    }
+
+    fn networks(&self) -> Result<Vec<String>, StateError> {
+        Ok(names(&self.directory)?.filter(|name| is_name(name)).collect())
+    }
+
+    /// Read one by one: whoever asks whether there are any need not read hundreds.
+    fn attachments(&self, network: &str) -> Result<impl Iterator<Item = Attachment>, StateError> {
+        let directory = self.directory.join(network);
+        let files = if directory.is_dir() { Some(names(&directory)?) } else { None };
+        Ok(files.into_iter().flatten().filter_map(|file| parse_file_name(&file)))
     }
 
     /// True if a DEL removed the last record of the network, or of the node, and then got no further: it was killed.
     /// Whoever deletes records by hand deletes directories, and must not cost the living pods their rules.
     pub fn left_unfinished(&self, network: &str) -> Result<bool, StateError> {
-        let emptied = || Ok(self.directory.is_dir() && names(&self.directory)?.is_empty());
+        let emptied = || Ok(self.directory.is_dir() && names(&self.directory)?.next().is_none());
         if self.directory.join(network).is_dir() { Ok(true) } else { emptied() }
     }
 
@@ -173,14 +180,14 @@ impl Records {
 impl Alone<'_> {
     /// True if the network has no attachment.
     pub fn network_is_empty(&self, network: &str) -> Result<bool, StateError> {
-        Ok(self.records.list(Some(network))?.is_empty())
+        Ok(self.records.attachments(network)?.next().is_none())
     }
 
     /// Removes the directory of a network that is empty, which says that nothing is left of it.
     pub fn forget_network(&self, network: &str) {
         // Left over temporary files of killed processes keep it; they are no records.
         let directory = self.records.directory.join(network);
-        for name in names(&directory).unwrap_or_default() {
+        for name in names(&directory).into_iter().flatten() {
             let _ = fs::remove_file(directory.join(name));
         }
         let _ = fs::remove_dir(&directory);
@@ -188,7 +195,12 @@ impl Alone<'_> {
 
     /// True if the node has no attachment.
     pub fn node_is_empty(&self) -> Result<bool, StateError> {
-        Ok(self.records.list(None)?.is_empty())
+        for network in self.records.networks()? {
+            if self.records.attachments(&network)?.next().is_some() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// True if another attachment than this one uses the bridge.
@@ -222,13 +234,14 @@ fn create_directory(path: &Path) -> Result<(), StateError> {
     created.map_err(|error| StateError::new("create", path, error))
 }
 
-fn names(directory: &Path) -> Result<Vec<String>, StateError> {
+fn names(directory: &Path) -> Result<impl Iterator<Item = String> + use<>, StateError> {
     let entries = match fs::read_dir(directory) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Ok(entries) => Some(entries),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(error) => return Err(StateError::new("list", directory, error)),
     };
-    Ok(entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect())
+    let entries = entries.into_iter().flatten().flatten();
+    Ok(entries.filter_map(|entry| entry.file_name().into_string().ok()))
 }
 
 #[cfg(test)]

@@ -118,8 +118,12 @@ fn wire(
     let (addressing, dns) = lease(network, &observed, records, record)?;
     let mut steps = plan::add(network, &observed, &placement, &addressing)?;
     steps.retain(|step| step.is_repeatable() || !done.contains(step));
-    journal.run(host, &steps)?;
+    let start = steps.iter().position(|step| step.starts(&record.ifname)).unwrap_or(steps.len());
+    let (build, start) = steps.split_at(start);
+    journal.run(host, build)?;
+    // Before the link comes up: what the kernel then does for its IPv6 addresses would be waited for (RTNL).
     accelerate(network, record, host)?;
+    journal.run(host, start)?;
     record.bridge_mac = host.link(Side::Node, &network.bridge)?.and_then(|link| link.mac);
     record.complete = true;
     records.write(record)?;

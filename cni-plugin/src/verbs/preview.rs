@@ -35,7 +35,7 @@ pub struct Preview {
 pub fn preview(network: &Network) -> Result<Preview, VerbError> {
     let mut host = LinuxHost::open(None)?;
     let attachment = Attachment { container_id: "a-pod".to_owned(), ifname: "eth0".to_owned() };
-    let observed = host.observe(&network.bridge)?;
+    let observed = host.observe(&network.bridge, network.gateway_link())?;
     let addressing = plan::complete(network, &observed, leased(network)?);
     let placement = Placement {
         veth: del::veth_name(&network.name, &attachment),

@@ -11,10 +11,10 @@ impl LinuxHost {
     pub(super) fn apply_to_port(&self, step: &Step) -> Result<Option<Step>, HostError> {
         match step {
             Step::JoinBridge { link, bridge } => {
-                let message = LinkUnspec::new_with_index(self.node.need(link)?.index);
-                self.node.set(link, message.controller(self.node.need(bridge)?.index).build())?;
+                let message = LinkUnspec::new_with_index(self.node.index(link)?);
+                self.node.set(link, message.controller(self.node.index(bridge)?).build())?;
             }
-            Step::SetIsolated { link } => self.node.set_isolated(link, self.node.need(link)?.index)?,
+            Step::SetIsolated { link } => self.node.set_isolated(link, self.node.index(link)?)?,
             Step::CheckMac { port, link } => return self.check_mac(port, link).map(Some),
             Step::ForgetMac { port } => {
                 nft::forget_mac(port).map_err(|error| failed("stop checking the MACs of", port, error))?;
@@ -22,10 +22,10 @@ impl LinuxHost {
             Step::CreateInner { .. } => return self.create_inner(step),
             Step::FilterVlans { link } => self.node.filter_vlans(link)?,
             Step::AddVlan { link, vlan, access } => {
-                self.node.add_vlan(link, self.node.need(link)?.index, *vlan, *access)?;
+                self.node.add_vlan(link, self.node.index(link)?, *vlan, *access)?;
             }
             Step::RemoveVlan { link, vlan } => {
-                self.node.remove_vlan(link, self.node.need(link)?.index, *vlan)?;
+                self.node.remove_vlan(link, self.node.index(link)?, *vlan)?;
             }
             _ => {}
         }

@@ -60,11 +60,23 @@ impl Netlink {
     /// The link of this name.
     pub fn link(&self, name: &str) -> Result<Option<Link>, HostError> {
         let request = self.handle.link().get().match_name(name.to_owned()).execute();
-        match self.all(request) {
-            Ok(messages) => Ok(messages.first().map(describe)),
-            Err(error) if is(&error, libc::ENODEV) => Ok(None),
-            Err(error) => Err(failed("look up link", name, error)),
-        }
+        let found = match self.all(request) {
+            Ok(messages) => messages.first().map(describe),
+            Err(error) if is(&error, libc::ENODEV) => None,
+            Err(error) => return Err(failed("look up link", name, error)),
+        };
+        let mut indices = self.indices.borrow_mut();
+        match &found {
+            Some(link) => indices.insert(name.to_owned(), link.index),
+            None => indices.remove(name),
+        };
+        Ok(found)
+    }
+
+    /// The index of the link of this name, which must be there. A link keeps it for its life, so it is asked for once.
+    pub fn index(&self, name: &str) -> Result<u32, HostError> {
+        let known = self.indices.borrow().get(name).copied();
+        known.map_or_else(|| Ok(self.need(name)?.index), Ok)
     }
 
     /// The link of this name, which must be there.
@@ -166,6 +178,7 @@ impl Netlink {
 
     /// Deletes a link. Returns false if it is gone.
     pub fn delete(&self, name: &str) -> Result<bool, HostError> {
+        self.indices.borrow_mut().remove(name);
         let message = LinkUnspec::new_with_name(name).build();
         match self.run(self.handle.link().del_with_message(message).execute()) {
             Ok(()) => Ok(true),

@@ -7,7 +7,7 @@ mod node_route;
 mod route;
 mod vlan;
 
-use std::{io, rc::Rc};
+use std::{cell::RefCell, collections::HashMap, io, rc::Rc};
 
 use futures_util::{Stream, StreamExt, TryStreamExt};
 use rtnetlink::{
@@ -25,6 +25,8 @@ use super::error::HostError;
 pub struct Netlink {
     runtime: Rc<Runtime>,
     handle: Handle,
+    /// Of links that were there when they were last looked up.
+    indices: RefCell<HashMap<String, u32>>,
 }
 
 impl Netlink {
@@ -35,7 +37,7 @@ impl Netlink {
         let (connection, handle, _) = rtnetlink::new_connection_with_strict_check()?;
         runtime.spawn(connection);
         drop(guard);
-        Ok(Self { runtime, handle })
+        Ok(Self { runtime, handle, indices: RefCell::default() })
     }
 
     fn run<T>(&self, request: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
