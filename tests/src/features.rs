@@ -40,10 +40,21 @@ const FEATURES: [Feature; 24] = [
     ),
     feature(
         "ClusterIP by iptables and nftables rules",
-        &["services: a ClusterIP chooses among backends, one of them the client, IPv4"],
+        &[
+            "services: a ClusterIP chooses among backends, one of them the client, IPv4 by iptables, br_netfilter 1",
+            "services: a ClusterIP chooses among backends, one of them the client, IPv4 by nftables, br_netfilter 1",
+        ],
     ),
     feature("A drop rule stops a fast flow", &["change: a drop rule stops a fast flow to outside"]),
-    feature("Addresses, routes and sysctls", &["wiring: "]),
+    feature(
+        "Addresses, routes and sysctls",
+        &[
+            "wiring: the result of",
+            "wiring: the bridge holds",
+            "wiring: the pod has one default route",
+            "wiring: routes",
+        ],
+    ),
     feature("CHECK finds what ADD made", &["check: right after ADD it is content"]),
     feature("DEL leaves nothing but the bridge", &["del: of both pods leaves the node as it was"]),
     feature(

@@ -26,7 +26,8 @@ pub(crate) fn register(suite: &mut Suite) {
         "operator: without root every verb says in one sentence that it needs it",
         unprivileged,
     );
-    suite.test(
+    suite.test_with(
+        &[Need::Tool("script")],
         "operator: colours are for terminals only, and a reader who has seen enough is no failure",
         output,
     );

@@ -95,9 +95,9 @@ impl AddResult {
             .context("no interface with a sandbox in the result")
     }
 
-    /// The host's end of the pair: the last interface without a sandbox, for bridges come first.
+    /// The host's end of the pair: the last interface before the pod's. Bridges come first, gateways inside VLANs last.
     pub fn veth(&self) -> Result<&Interface> {
-        let mut on_host = self.interfaces.iter().filter(|i| i.sandbox.is_none());
-        on_host.next_back().context("no interface of the host in the result")
+        let on_host = self.interfaces.iter().take_while(|i| i.sandbox.is_none());
+        on_host.last().context("no interface of the host in the result")
     }
 }

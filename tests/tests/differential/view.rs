@@ -11,7 +11,8 @@ use serde_json::Value;
 use super::Made;
 
 /// Of links and ports: identities and moments.
-const VOLATILE: [&str; 28] = [
+const VOLATILE: [&str; 29] = [
+    "link",
     "ifindex",
     "link_index",
     "link_netnsid",
@@ -93,7 +94,8 @@ impl View {
         let names = shown.as_array().into_iter().flatten().filter_map(|link| link["ifname"].as_str());
         // The other end of a gateway inside a VLAN is called as each likes.
         let anonymous = |name: &str| name.starts_with("veth") || name.starts_with("vlan");
-        let links: Vec<_> = names.map(|name| if anonymous(name) { "ANY" } else { name }).collect();
+        let mut links: Vec<_> = names.map(|name| if anonymous(name) { "ANY" } else { name }).collect();
+        links.sort_unstable();
         self.note("after del links".into(), format!("{links:?}"));
         self.addresses("after del bridge", node, config::BRIDGE)
     }
