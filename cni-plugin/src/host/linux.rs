@@ -13,7 +13,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::{
     Host, HostError, Netns, carrier, dad, iptables,
-    netlink::{Link, MAX_PORTS, Netlink, Veth},
+    netlink::{Link, MAX_PORTS, Netlink, Veth, default_route_links},
     nft,
     sysctl::Sysctls,
 };
@@ -72,7 +72,7 @@ impl LinuxHost {
 
     /// Names of the devices that carry a default route.
     pub fn default_uplinks(&self) -> Result<Vec<String>, HostError> {
-        let indices = self.node.default_route_links()?;
+        let indices = default_route_links()?;
         let names: Result<Vec<_>, _> = indices.into_iter().map(|index| self.node.name_of(index)).collect();
         Ok(names?.into_iter().flatten().collect())
     }

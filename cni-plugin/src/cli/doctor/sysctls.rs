@@ -5,7 +5,7 @@ use std::fs;
 use ebpf_bridge_common::wire::CONFIG_TCP;
 
 use super::check::{Check, Verdict};
-use crate::{cli::node::Node, dataplane::Missing, host::sysctl, plan::Sysctl, verbs::Difference};
+use crate::{cli::node::Node, dataplane::Missing, host::sysctl::Sysctls, plan::Sysctl, verbs::Difference};
 
 pub(super) const CHECKS: &[Check] = &[
     Check { area: "conntrack", name: "be_liberal", examine: liberal },
@@ -28,7 +28,7 @@ fn liberal(node: &Node) -> anyhow::Result<Vec<Verdict>> {
     let Some(settings) = node.settings()? else {
         return Ok(Verdict::note("no programs are loaded, so conntrack need not be prepared"));
     };
-    Ok(match sysctl::read(&Sysctl::ConntrackLiberal)? {
+    Ok(match Sysctls::default().read(&Sysctl::ConntrackLiberal)? {
         _ if settings.flags & CONFIG_TCP == 0 => {
             Verdict::note("TCP is left to the bridge path, as its window tracking was strict at the last ADD")
         }
@@ -39,8 +39,9 @@ fn liberal(node: &Node) -> anyhow::Result<Vec<Verdict>> {
 
 /// The last data of a flow that conntrack sees may be acknowledged by a packet that it does not see.
 fn timeouts(node: &Node) -> anyhow::Result<Vec<Verdict>> {
-    let seconds =
-        |key| -> anyhow::Result<Option<u64>> { Ok(sysctl::read(&key)?.and_then(|text| text.parse().ok())) };
+    let seconds = |key| -> anyhow::Result<Option<u64>> {
+        Ok(Sysctls::default().read(&key)?.and_then(|text| text.parse().ok()))
+    };
     let unacknowledged = seconds(Sysctl::ConntrackUnacknowledged)?;
     let established = seconds(Sysctl::ConntrackEstablished)?;
     let (Some(unacknowledged), Some(established)) = (unacknowledged, established) else {

@@ -1,6 +1,7 @@
 //! rtnetlink in one namespace, as blocking calls.
 
 mod address;
+mod default_route;
 mod filter;
 mod link;
 mod node_route;
@@ -17,6 +18,7 @@ use rtnetlink::{
 };
 use tokio::runtime::Runtime;
 
+pub use self::default_route::default_route_links;
 pub use self::filter::{FilterPlace, Hook};
 pub use self::link::{Link, MAX_PORTS, Veth};
 use super::error::HostError;

@@ -24,19 +24,6 @@ use crate::{cni::types::Route, plan::PodRoute};
 const MAIN: u32 = 254;
 
 impl Netlink {
-    /// All devices that carry a default route, of either family and in any table.
-    pub fn default_route_links(&self) -> Result<Vec<u32>, HostError> {
-        let mut links = Vec::new();
-        for v4 in [true, false] {
-            let routes = self.unicast_routes(v4)?;
-            let defaults = routes.iter().filter(|route| route.header.destination_prefix_length == 0);
-            links.extend(defaults.flat_map(|route| &route.attributes).flat_map(devices));
-        }
-        links.sort_unstable();
-        links.dedup();
-        Ok(links)
-    }
-
     /// Unicast routes of the main table, of both families.
     pub fn main_routes(&self) -> Result<Vec<PodRoute>, HostError> {
         let mut found = Vec::new();
