@@ -50,6 +50,7 @@ mod reach;
 mod reroute;
 mod rules;
 mod runtimes;
+mod secure;
 mod services;
 mod suite;
 mod uplink;
@@ -85,6 +86,7 @@ fn main() -> ExitCode {
     change::register(&mut suite);
     control::register(&mut suite);
     policy::register(&mut suite);
+    secure::register(&mut suite);
     services::register(&mut suite);
     chained::register(&mut suite);
     invalid::register(&mut suite);

@@ -4,6 +4,7 @@
 mod everything;
 mod faults;
 mod kernels;
+mod load;
 mod needs;
 mod tally;
 
@@ -29,6 +30,8 @@ pub(crate) struct Options {
 enum Suite {
     /// Make disks, eBPF and the node fail, and kill the plugin, at many points
     Faults(faults::Options),
+    /// Let pods come and go on a full node while others stream
+    Load(load::Options),
     /// Boot Debian's kernels in qemu and run the core of the lab in each
     Kernels(kernels::Options),
 }
@@ -38,6 +41,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<ExitCode> 
     match &options.suite {
         None => everything::run(workspace, options.filter.as_deref()),
         Some(Suite::Faults(options)) => faults::run(workspace, options),
+        Some(Suite::Load(options)) => load::run(workspace, options),
         Some(Suite::Kernels(options)) => kernels::run(workspace, options),
     }
 }
