@@ -38,8 +38,6 @@ pub enum Need {
     Object,
     /// Runs of a program on a packet with a device's checksum: BPF_F_TEST_SKB_CHECKSUM_COMPLETE, 6.17 and newer.
     DeviceChecksum,
-    /// How many instructions the verifier processed, told by the kernel: 5.16 and newer.
-    VerifiedCount,
 }
 
 impl Need {
@@ -80,7 +78,6 @@ impl Need {
                 .is_none()
                 .then(|| "built without the eBPF object: run `cargo xtask build-ebpf`".into()),
             Need::DeviceChecksum => bpf::device_checksum_missing(),
-            Need::VerifiedCount => bpf::verified_missing(),
         }
     }
 }
