@@ -1,6 +1,6 @@
 //! `flow_egress`: learn from a noted packet what the kernel does to its flow.
 
-use aya_ebpf::{helpers::bpf_ktime_get_ns, programs::TcContext};
+use aya_ebpf::programs::TcContext;
 use ebpf_bridge_common::{
     flow::FlowKey,
     headers::{Ethernet, Ip, Ipv4, Ipv6, TCP, UDP},
@@ -10,14 +10,15 @@ use ebpf_bridge_common::{
 };
 
 use crate::{
+    clock,
     maps::{Family, config},
     packet::{self, PASS, at},
     report,
 };
 
-/// A note older than this is of another packet with the same number. Only a packet that waited (for a
-/// neighbour, say) takes longer, and it may be learned the next time.
-const NOTE_LIFETIME_NS: u64 = 10_000_000;
+/// A note this old is of another packet with the same number. Only a packet that waited (for a neighbour, say)
+/// takes longer, and it may be learned the next time. Two ticks, at the fewest per second that kernels are built with.
+const NOTE_LIFETIME_NS: u64 = 20_000_000;
 /// Addresses and ports that come back after a longer time are those of another flow: conntrack's timeout of a UDP
 /// stream (`nf_conntrack_udp_timeout_stream`).
 const SAME_FLOW_NS: u64 = 120_000_000_000;
@@ -64,12 +65,11 @@ fn since<I: Family>(key: &FlowKey<I::Address>, now: u64) -> u32 {
 
 #[inline(always)]
 fn family<I: Family>(ctx: &TcContext, config: &Config, tag: u32, kind: u8) -> Result<(), Egress> {
-    // SAFETY: a helper without arguments.
-    let now = unsafe { bpf_ktime_get_ns() };
+    let now = clock::now();
     let stash = I::stash().get_ptr_mut(0).ok_or(Egress::StashGone)?;
     // SAFETY: this CPU's cell, and nothing else runs on it now.
     let note = unsafe { &mut (*stash).notes[tag as usize & (NOTES - 1)] };
-    if note.tag != tag || now.saturating_sub(note.time_ns) > NOTE_LIFETIME_NS {
+    if note.tag != tag || now.saturating_sub(note.time_ns) >= NOTE_LIFETIME_NS {
         return Err(Egress::StashGone);
     }
     let ethernet = at::<Ethernet>(ctx, 0).ok_or(Egress::Unrepeatable)?;
@@ -99,5 +99,6 @@ fn family<I: Family>(ctx: &TcContext, config: &Config, tag: u32, kind: u8) -> Re
     flow.mark = packet::mark(ctx);
     flow.priority = packet::priority(ctx);
     flow.flags |= kind;
+    flow.seal = flow.seal(&note.key);
     I::flows().insert(&note.key, &flow, 0).map_err(|_| Egress::MapFull)
 }

@@ -1,11 +1,11 @@
 //! `flow_ingress`: carry the packet, or note it for `flow_egress`.
 
 use aya_ebpf::{
-    helpers::{bpf_ktime_get_ns, bpf_redirect, generated::bpf_redirect_peer},
+    helpers::{bpf_redirect, generated::bpf_redirect_peer},
     programs::TcContext,
 };
 use ebpf_bridge_common::{
-    flow::{Flow, FlowKey, Seen},
+    flow::{FlowKey, Seen},
     headers::{
         Ethernet, Ip, Ipv4, Ipv6, TCP, TCP_CONTROL, TCP_SYN, TcpRest, Transport, UDP, admit_transport,
     },
@@ -15,7 +15,8 @@ use ebpf_bridge_common::{
 };
 
 use crate::{
-    maps::{Family, config, count},
+    clock,
+    maps::{Family, config, copy, count},
     packet::{self, PASS, at},
     repeat::repeat,
     report,
@@ -39,7 +40,9 @@ impl From<Ingress> for Verdict {
 pub fn run(ctx: &TcContext) -> i32 {
     let verdict = decide(ctx);
     let tag = if let Verdict::Pass { tag, .. } = verdict { tag } else { 0 };
-    packet::set_tc_index(ctx.skb.skb, tag);
+    if packet::tc_index(ctx) != tag {
+        packet::set_tc_index(ctx.skb.skb, tag);
+    }
     match verdict {
         Verdict::Pass { reason, .. } => {
             report::ingress(ctx, reason);
@@ -98,23 +101,22 @@ fn carry<I: Family>(ctx: &TcContext, config: &Config) -> Result<Verdict, Ingress
     }
     let headers = packet::headers(ctx, ethernet, ip).ok_or(Ingress::Malformed)?;
     let key = headers.key(packet::ifindex(ctx));
-    let flow = I::flows().get_ptr_mut(&key);
     if let Some(rest) = headers.rest {
-        admit_tcp(config, rest, flow)?;
+        admit_tcp::<I>(config, rest, &key)?;
     }
     let transport_len = ip.total_len() as u32 - size_of::<I>() as u32;
     admit_transport(transport_len, headers.transport, headers.rest)?;
     let seen = headers.seen(packet::gso_size(ctx));
-    // SAFETY: a helper without arguments.
-    let now = unsafe { bpf_ktime_get_ns() };
-    let reason = match flow {
-        // SAFETY: an LRU value may be reused while we read it. Then its learned time, addresses or ports
-        // belong to another flow that the kernel carries within the same second: at worst one packet goes astray.
-        Some(flow) => match fresh(unsafe { &*flow }, &seen, config, now) {
-            // SAFETY: as above.
-            Ok(()) => return repeat::<I>(ctx, config, unsafe { &*flow }, protocol),
-            Err(reason) => reason,
-        },
+    let now = clock::now();
+    let reason = match I::flows().get_ptr(&key) {
+        Some(entry) => {
+            let flow = copy(entry);
+            match fresh(&flow, &seen, config, now) {
+                Ok(()) if flow.seal != flow.seal(&key) => Ingress::Stale,
+                Ok(()) => return repeat::<I>(ctx, config, &flow, protocol),
+                Err(reason) => reason,
+            }
+        }
         None => Ingress::NoFlow,
     };
     Ok(Verdict::Pass { reason, tag: note::<I>(key, seen, now) })
@@ -123,12 +125,12 @@ fn carry<I: Family>(ctx: &TcContext, config: &Config) -> Result<Verdict, Ingress
 /// Leaves the start and the end of a connection to the kernel, and forgets what was learned from an earlier
 /// connection with the same ports: the kernel may translate this one differently.
 #[inline(always)]
-fn admit_tcp<A>(config: &Config, rest: &TcpRest, flow: Option<*mut Flow<A>>) -> Result<(), Ingress> {
+fn admit_tcp<I: Family>(config: &Config, rest: &TcpRest, key: &FlowKey<I::Address>) -> Result<(), Ingress> {
     if rest.flags & TCP_CONTROL != 0 {
         if rest.flags & TCP_SYN != 0
-            && let Some(flow) = flow
+            && let Some(flow) = I::flows().get_ptr_mut(key)
         {
-            // SAFETY: an aligned 64-bit store into the map value; readers see the old or the new time.
+            // SAFETY: an aligned 64-bit store into the map value. It breaks the seal, which is as good.
             unsafe { (*flow).learned_ns = 0 };
         }
         return Err(Ingress::TcpFlags);

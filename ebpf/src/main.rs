@@ -13,6 +13,7 @@
     reason = "a map's key or value given by value is copied once more, on a stack of 512 bytes"
 )]
 
+mod clock;
 mod egress;
 mod ingress;
 mod maps;

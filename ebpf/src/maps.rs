@@ -1,5 +1,7 @@
 //! The maps. Their names are the names of the pins.
 
+use core::mem::MaybeUninit;
+
 use aya_ebpf::{
     macros::map,
     maps::{Array, LruHashMap, PerCpuArray},
@@ -8,7 +10,7 @@ use ebpf_bridge_common::{
     flow::{Flow, FlowKey},
     headers::{Ip, Ipv4, Ipv6},
     reason::COUNTERS as COUNTER_COUNT,
-    wire::{Config, Stash},
+    wire::{Clock, Config, Stash},
 };
 
 /// The loader sets the size (`ebpf.maxFlows`).
@@ -26,6 +28,9 @@ static STASH6: PerCpuArray<Stash<[u32; 4]>> = PerCpuArray::with_max_entries(1, 0
 
 #[map]
 static CONFIG: Array<Config> = Array::with_max_entries(1, 0);
+
+#[map]
+pub static CLOCK: PerCpuArray<Clock> = PerCpuArray::with_max_entries(1, 0);
 
 #[map]
 static COUNTERS: PerCpuArray<u64> = PerCpuArray::with_max_entries(COUNTER_COUNT, 0);
@@ -64,6 +69,20 @@ impl Family for Ipv6 {
 #[inline(always)]
 pub fn config() -> Option<&'static Config> {
     CONFIG.get(0)
+}
+
+/// The entry as it is now, each word read once: another CPU may give it to another flow meanwhile, see
+/// [`Flow::seal`].
+#[inline(always)]
+pub fn copy<A>(entry: *const Flow<A>) -> Flow<A> {
+    let mut flow = MaybeUninit::<Flow<A>>::uninit();
+    let to: *mut u64 = flow.as_mut_ptr().cast();
+    for word in 0..size_of::<Flow<A>>() / size_of::<u64>() {
+        // SAFETY: a map's value is valid while the program runs and aligned to 8; both are of the same size.
+        unsafe { to.add(word).write(entry.cast::<u64>().add(word).read_volatile()) };
+    }
+    // SAFETY: every word has been written, and any value of it is valid.
+    unsafe { flow.assume_init() }
 }
 
 /// Counts one packet under an index of the reason tables.

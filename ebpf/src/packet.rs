@@ -118,6 +118,8 @@ metadata! {
     mark: mark;
     /// Queueing priority.
     priority: priority;
+    /// For whom the packet is, as the device found.
+    pkt_type: pkt_type;
 }
 
 /// Sets what the packet is queued and routed by from here on.

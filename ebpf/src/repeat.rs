@@ -61,10 +61,14 @@ pub fn repeat<I: Family>(
     let peer = flow.flags & FLOW_TO_POD != 0 && config.flags & CONFIG_PLAIN == 0;
     // The kernel takes both off a packet that goes through a veth; bpf_redirect_peer does not.
     let (mark, priority) = if peer { (0, 0) } else { (flow.mark, flow.priority) };
-    packet::set_mark_and_priority(ctx.skb.skb, mark, priority);
+    if packet::mark(ctx) != mark || packet::priority(ctx) != priority {
+        packet::set_mark_and_priority(ctx.skb.skb, mark, priority);
+    }
     // Before 6.15 bpf_redirect_peer does not do this itself, and a bridged frame comes in as PACKET_OTHERHOST.
-    // SAFETY: a helper on our own skb.
-    unsafe { bpf_skb_change_type(ctx.skb.skb, PACKET_HOST) };
+    if packet::pkt_type(ctx) != PACKET_HOST {
+        // SAFETY: a helper on our own skb.
+        unsafe { bpf_skb_change_type(ctx.skb.skb, PACKET_HOST) };
+    }
     Ok(Verdict::Redirect { ifindex: flow.ifindex, peer })
 }
 

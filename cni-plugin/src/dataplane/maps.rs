@@ -18,7 +18,7 @@ const CONFIG: &str = "CONFIG";
 const COUNTERS: &str = "COUNTERS";
 
 /// Every map, by the name of its pin.
-pub(super) const ALL: [&str; 7] = [FLOWS4, FLOWS6, "STASH4", "STASH6", CONFIG, COUNTERS, "AYA_LOGS"];
+pub(super) const ALL: [&str; 8] = [FLOWS4, FLOWS6, "STASH4", "STASH6", CONFIG, "CLOCK", COUNTERS, "AYA_LOGS"];
 
 /// Packets counted since the programs were loaded, by reason, summed over CPUs. A GSO frame is one packet.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -42,8 +42,8 @@ pub struct After<A> {
     pub key: FlowKey<A>,
 }
 
-/// The flow that repeats what was done between `key`/`before` and `after`. Time, epoch, mark, priority
-/// and the kind of the device are the caller's to fill in.
+/// The flow that repeats what was done between `key`/`before` and `after`. Time, epoch, mark, priority, the kind
+/// of the device and last the seal are the caller's to fill in.
 ///
 /// # Errors
 /// [`Egress::OtherPacket`] if `after` is not the packet that was noted, [`Egress::Unrepeatable`] if more
@@ -106,6 +106,7 @@ pub fn learn<I: Ip>(
         dscp_out: after.seen.dscp,
         padding: [0; 2],
         since_s: 0,
+        seal: 0,
     })
 }
 

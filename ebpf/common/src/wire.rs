@@ -36,7 +36,7 @@ pub const NOTES: usize = 16;
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Note<A> {
-    /// When it came in, `bpf_ktime_get_ns`.
+    /// When it came in, by the CPU's [`Clock`].
     pub time_ns: u64,
     /// The flow it belongs to.
     pub key: FlowKey<A>,
@@ -46,6 +46,16 @@ pub struct Note<A> {
     pub tag: u32,
     /// Device it left by; 0 until it has.
     pub left: u32,
+}
+
+/// One CPU's clock.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct Clock {
+    /// The kernel's tick (jiffies) when the time was read.
+    pub tick: u64,
+    /// `bpf_ktime_get_ns` then.
+    pub ns: u64,
 }
 
 /// One CPU's notes for one address family.

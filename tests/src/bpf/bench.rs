@@ -60,6 +60,8 @@ pub struct Output<R> {
     pub mark: u32,
     /// Queueing priority.
     pub priority: u32,
+    /// Mean time of a run, the way in included.
+    pub nanoseconds: u32,
 }
 
 /// Programs, maps and two devices. Every run is on the same CPU, and so sees the notes of the runs before.
@@ -130,13 +132,13 @@ impl Bench {
             .with(Field::Priority, input.priority);
         let flags = if input.device_checksum { syscall::CHECKSUM_COMPLETE } else { 0 };
         let before = self.counters(reasons, &index)?;
-        let (action, frame, context) = self.place.run_in(|| {
+        let ran = self.place.run_in(|| {
             let mut cpus = CpuSet::new();
             cpus.set(self.cpu)?;
             sched_setaffinity(Pid::from_raw(0), &cpus)?;
             syscall::test_run(program, flags, 1 + input.again, input.frame, &context).context("a test run")
         })?;
-        ensure!(action != entry::LOST, "the program was not reached");
+        ensure!(ran.value != entry::LOST, "the program was not reached");
         let after = self.counters(reasons, &index)?;
         let moved = after.iter().zip(before).map(|(after, before)| after - before).collect::<Vec<_>>();
         let Some(place) = moved.iter().position(|&count| count == 1 + u64::from(input.again)) else {
@@ -144,8 +146,9 @@ impl Bench {
         };
         ensure!(moved.iter().sum::<u64>() == moved[place], "another reason was counted too: {moved:?}");
         let reason = reasons[place];
-        let (mark, priority) = (context.get(Field::Mark), context.get(Field::Priority));
-        Ok(Output { reason, action, frame, mark, priority })
+        let (mark, priority) = (ran.context.get(Field::Mark), ran.context.get(Field::Priority));
+        let syscall::Ran { value: action, packet: frame, nanoseconds, .. } = ran;
+        Ok(Output { reason, action, frame, mark, priority, nanoseconds })
     }
 
     fn counters<R: Copy>(&self, reasons: &[R], index: impl Fn(R) -> u32) -> Result<Vec<u64>> {

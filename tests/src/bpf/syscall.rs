@@ -129,14 +129,24 @@ struct Run {
     padding: u32,
 }
 
-/// Runs the program `repeat` times on the same packet, with [`CHECKSUM_COMPLETE`] or no flags, and returns its value, the packet and the context after it.
+/// What a test run left behind.
+pub(super) struct Ran {
+    /// The program's value in the last run.
+    pub value: i32,
+    pub packet: Vec<u8>,
+    pub context: Context,
+    /// Mean time of a run, ns.
+    pub nanoseconds: u32,
+}
+
+/// Runs the program `repeat` times on the same packet, with [`CHECKSUM_COMPLETE`] or no flags.
 pub(super) fn test_run(
     program: &impl AsRawFd,
     flags: u32,
     repeat: u32,
     packet: &[u8],
     context: &Context,
-) -> io::Result<(i32, Vec<u8>, Context)> {
+) -> io::Result<Ran> {
     // A program may make a packet longer by a tag, not more.
     let mut after = vec![0; packet.len() + 8];
     let mut context_after = Context::default();
@@ -157,5 +167,5 @@ pub(super) fn test_run(
     // SAFETY: every pointer comes with the size of what it points to, and all outlive the call.
     unsafe { bpf(PROG_TEST_RUN, &mut run) }?;
     after.truncate(run.data_size_out as usize);
-    Ok((run.retval as i32, after, context_after))
+    Ok(Ran { value: run.retval as i32, packet: after, context: context_after, nanoseconds: run.duration })
 }

@@ -69,7 +69,7 @@ pub(super) fn register(suite: &mut Suite) {
     ] {
         register_both(suite, &[], &format!("{name} leaves as {}", case.reason.name()), case);
     }
-    register_both(suite, &[], "a packet noted 11 ms ago leaves as stash_gone", Late);
+    register_both(suite, &[], "a packet noted 31 ms ago leaves as stash_gone", Late);
     register_both(suite, &[], "a copy leaves as copied, and the flow is forgotten", Flooded);
 }
 
@@ -128,7 +128,7 @@ impl Case for Late {
         let frame = packet::<I>(UDP).build();
         bench.ingress(Device::Pod, &Input { frame: &frame, ..Input::default() })?;
         let tag = I::stash(&bench)?.last | u32::from(TAG);
-        std::thread::sleep(std::time::Duration::from_millis(11));
+        std::thread::sleep(std::time::Duration::from_millis(31));
         let output = bench.egress(Device::Out, &Input { frame: &frame, tag, ..Input::default() })?;
         equal("the reason", output.reason, Egress::StashGone)
     }

@@ -13,7 +13,12 @@ use ebpf_bridge_lab::bpf::{Bench, Device};
 pub(super) trait Family: Ip<Address: std::fmt::Debug> + 'static {
     /// The address of host `last` in network `net`.
     fn address(net: u8, last: u8) -> IpAddr;
-    fn insert(bench: &mut Bench, key: &FlowKey<Self::Address>, flow: &Flow<Self::Address>) -> Result<()>;
+    /// Puts the flow into the map, sealed for the key.
+    fn insert(bench: &mut Bench, key: &FlowKey<Self::Address>, flow: &Flow<Self::Address>) -> Result<()> {
+        Self::put(bench, key, &Flow { seal: flow.seal(key), ..*flow })
+    }
+    /// The same with the seal it has.
+    fn put(bench: &mut Bench, key: &FlowKey<Self::Address>, flow: &Flow<Self::Address>) -> Result<()>;
     fn flow(bench: &mut Bench, key: &FlowKey<Self::Address>) -> Result<Option<Flow<Self::Address>>>;
     fn remove(bench: &mut Bench, key: &FlowKey<Self::Address>) -> Result<()>;
     fn stash(bench: &Bench) -> Result<Stash<Self::Address>>;
@@ -26,7 +31,7 @@ macro_rules! family {
                 $make.into()
             }
 
-            fn insert(bench: &mut Bench, key: &FlowKey<$address>, flow: &Flow<$address>) -> Result<()> {
+            fn put(bench: &mut Bench, key: &FlowKey<$address>, flow: &Flow<$address>) -> Result<()> {
                 Ok(bench.flows::<$address>($flows)?.insert(key, flow, 0)?)
             }
 

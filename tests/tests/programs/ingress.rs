@@ -31,6 +31,9 @@ struct Refused {
     known: bool,
 }
 
+/// The programs' clock goes by the kernel's ticks, of which there are at least 100 a second.
+const TICK_NS: u64 = 10_000_000;
+
 const PLAIN: Refused = Refused {
     reason: Ingress::NoFlow,
     transport: TCP,
@@ -79,7 +82,7 @@ pub(super) fn register(suite: &mut Suite) {
         ("TCP with strict windows", Refused { reason: TcpNotLiberal, config: strict, ..PLAIN }),
         ("an unknown flow", Refused { reason: NoFlow, known: false, ..PLAIN }),
         ("other ports", Refused { reason: NoFlow, bytes: |f, t| f[t] ^= 1, ..PLAIN }),
-        ("a flow older than renew", Refused { reason: Stale, age: CONFIG.renew_ns, ..PLAIN }),
+        ("a flow older than renew", Refused { reason: Stale, age: CONFIG.renew_ns + TICK_NS, ..PLAIN }),
         ("a flow a SYN has ended", Refused { reason: Stale, age: u64::MAX, ..PLAIN }),
         ("a flow of another epoch", Refused { reason: Stale, config: forgotten, ..PLAIN }),
         (

@@ -9,6 +9,7 @@ mod edit;
 mod egress;
 mod family;
 mod ingress;
+mod reused;
 mod rewrite;
 
 use anyhow::Result;
@@ -45,6 +46,7 @@ const UDP_BARE: Transport = Transport::Udp { checksum: false };
 
 pub(crate) fn register(suite: &mut Suite) {
     ingress::register(suite);
+    reused::register(suite);
     egress::register(suite);
     rewrite::register(suite);
     chain::register(suite);

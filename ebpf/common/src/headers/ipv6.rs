@@ -52,12 +52,12 @@ impl Ip for Ipv6 {
 
     #[inline(always)]
     fn saddr(&self) -> [u32; 4] {
-        self.saddr
+        each(&self.saddr)
     }
 
     #[inline(always)]
     fn daddr(&self) -> [u32; 4] {
-        self.daddr
+        each(&self.daddr)
     }
 
     #[inline(always)]
@@ -104,6 +104,12 @@ impl Ip for Ipv6 {
         (self.saddr, self.daddr) = (flow.saddr, flow.daddr);
         add(flow.address_difference, difference(old, self.changing()))
     }
+}
+
+/// Word by word: as a whole the programs would have it copied byte by byte, by a function they bring along.
+#[inline(always)]
+fn each(address: &[u32; 4]) -> [u32; 4] {
+    [address[0], address[1], address[2], address[3]]
 }
 
 impl Ipv6 {
