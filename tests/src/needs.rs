@@ -61,16 +61,20 @@ impl Need {
             }
             Need::Peer(name) => peer_missing(name),
             Need::BridgeFilter => refused(
-                "nft add table bridge probe ; add chain bridge probe c { type filter hook forward priority 0 ; }",
+                &[
+                    "nft add table bridge probe ; add chain bridge probe c { type filter hook forward priority 0 ; }",
+                ],
                 "the kernel has no nftables bridge hooks",
             ),
             Need::VlanFiltering => refused(
-                "ip link add probe type bridge vlan_filtering 1",
+                &["ip link add probe type bridge vlan_filtering 1"],
                 "the kernel does not filter VLANs on bridges",
             ),
-            Need::VlanLink => {
-                refused("ip link add link lo name probe type vlan id 7", "the kernel has no VLAN links")
-            }
+            // Not on lo, which takes none on any kernel.
+            Need::VlanLink => refused(
+                &["ip link add under type bridge", "ip link add link under name probe type vlan id 7"],
+                "the kernel has no VLAN links",
+            ),
             Need::Tcx => (!tcx()).then(|| "the kernel has no TCX".into()),
             Need::NoTcx => tcx().then(|| "the kernel has TCX".into()),
             Need::Bpf => bpf_missing(),
@@ -103,9 +107,10 @@ fn peer_missing(name: &str) -> Option<String> {
     (!found).then(|| format!("no reference plugin `{name}` installed"))
 }
 
-/// Tries a command in a network namespace of its own.
-fn refused(command: &str, missing: &str) -> Option<String> {
-    let tried = Place::new().and_then(|place| place.call(command));
+/// Tries commands in a network namespace of their own.
+fn refused(commands: &[&str], missing: &str) -> Option<String> {
+    let tried =
+        Place::new().and_then(|place| commands.iter().try_for_each(|command| place.call(command).map(drop)));
     tried.is_err().then(|| missing.to_owned())
 }
 

@@ -72,7 +72,7 @@ fn processed(log: &str) -> Option<u32> {
 }
 
 fn descriptor(map: &Map) -> Result<RawFd> {
-    let (Map::Array(map) | Map::PerCpuArray(map) | Map::HashMap(map) | Map::LruHashMap(map)) = map else {
+    let (Map::Array(map) | Map::PerCpuArray(map) | Map::LruHashMap(map) | Map::RingBuf(map)) = map else {
         anyhow::bail!("a map of another kind: {map:?}");
     };
     Ok(map.fd().as_fd().as_raw_fd())
