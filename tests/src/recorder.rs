@@ -34,8 +34,9 @@ pub fn record(node: &Node, kinds: &[&str]) -> Result<()> {
         let real = node.call(&format!("readlink -f {path}"))?;
         let script = format!(
             "#!/bin/sh\nconfig=$(cat)\n\
-             printf '%s\\t' \"$CNI_COMMAND\" {kind} \"$CNI_CONTAINERID\" \"$CNI_IFNAME\" \"$CNI_ARGS\" \
-             \"$(printf %s \"$config\" | tr -d '\\n\\t')\" >>{CALLS}\necho >>{CALLS}\n\
+             call=$(printf '%s\\t' \"$CNI_COMMAND\" {kind} \"$CNI_CONTAINERID\" \"$CNI_IFNAME\" \"$CNI_ARGS\" \
+             \"$(printf %s \"$config\" | tr -d '\\n\\t')\")\n\
+             # At once: a runtime calls several plugins at a time.\nprintf '%s\\n' \"$call\" >>{CALLS}\n\
              printf %s \"$config\" | exec {}\n",
             real.trim()
         );

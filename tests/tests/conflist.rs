@@ -185,6 +185,8 @@ fn flannel_shapes() -> [(&'static str, Value); 4] {
 
 fn flannel(delegate: &Value) -> Result<()> {
     let node = Node::new()?;
+    // It stays on, and with it the kernel has more routes.
+    node.set_sysctl("net.ipv6.conf.all.forwarding", "1")?;
     let before = Snapshot::take(&node)?;
     let pods = [node.pod("pod1")?, node.pod("pod2")?];
     let request = delegate.to_string();

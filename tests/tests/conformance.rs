@@ -256,10 +256,10 @@ fn full_bridge() -> Result<()> {
     let set = node.command("sh").args(["-c", both]).status()?;
     ensure!(set.success(), "setting the ports: {set}");
     status().context("with three places left")?;
-    for name in ["c", "d", "e"] {
-        node.call(&format!("ip link add {name} master br0 type veth peer name {name}1"))?;
+    for name in ["c0", "d0", "e0"] {
+        node.call(&format!("ip link add {name} master br0 type veth peer name {name}b"))?;
     }
-    ensure!(node.call("ip link set c1 master br0").is_err(), "the kernel takes more");
+    ensure!(node.call("ip link set c0b master br0").is_err(), "the kernel takes more");
     is(&refused(status())?, "1.1.0", 50, &["br0", "1023"])
 }
 

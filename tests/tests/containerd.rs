@@ -69,7 +69,12 @@ fn quick_start() -> Result<()> {
     type_in(&node, directory, commands("## containerd", 0)?)?;
 
     let containerd = Containerd::start_configured(&node)?;
-    let spec = PodSpec { name: "web", command: &["sh", "-c", SERVE], host_ports: &[(HOST_PORT, 80)] };
+    let spec = PodSpec {
+        name: "web",
+        command: &["sh", "-c", SERVE],
+        host_ports: &[(HOST_PORT, 80)],
+        annotations: &[],
+    };
     let pod = containerd.run_pod(&spec)?;
     is_reachable(&node, &containerd, &pod)?;
     is_accelerated(&node, &containerd, &pod)?;
@@ -106,7 +111,12 @@ fn runs_pods(variant: Variant) -> Result<()> {
     let before = Snapshot::take(&node)?;
 
     let containerd = Containerd::start(&node, &conflist(variant)?)?;
-    let spec = PodSpec { name: "web", command: &["sh", "-c", SERVE], host_ports: &[(HOST_PORT, 80)] };
+    let spec = PodSpec {
+        name: "web",
+        command: &["sh", "-c", SERVE],
+        host_ports: &[(HOST_PORT, 80)],
+        annotations: &[],
+    };
     let pod = containerd.run_pod(&spec)?;
     is_reachable(&node, &containerd, &pod)?;
     if variant == Variant::Auto && Need::Bpf.missing().is_none() {

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use ebpf_bridge_lab::containerd::{Containerd, PodSpec};
 use ebpf_bridge_lab::podman::Podman;
 use ebpf_bridge_lab::recorder::{Call, record, recorded};
-use ebpf_bridge_lab::{Need, Node, Place, Snapshot, Variant, config, traffic::PATIENCE};
+use ebpf_bridge_lab::{Need, Node, Place, Snapshot, Status, Variant, config, traffic::PATIENCE};
 use serde_json::{Value, json};
 
 use crate::check::{equal, eventually};
@@ -40,6 +40,11 @@ pub(crate) fn register(suite: &mut Suite) {
             move || containerd(variant),
         );
     }
+    suite.test_with(
+        &[&needs(&["containerd", "ctr"])[..], &[Need::Bpf]].concat(),
+        "runtimes: a limit that containerd passes on keeps the pod off the fast path, and holds",
+        limited,
+    );
 }
 
 fn list(variant: Variant) -> Value {
@@ -86,7 +91,7 @@ fn containerd(variant: Variant) -> Result<()> {
     node.run_in(|| fs::create_dir_all("/var/lib/cni/results").context("making libcni's cache"))?;
     let before = Snapshot::take(&node)?;
     let containerd = Containerd::start(&node, &list(variant))?;
-    let spec = PodSpec { name: "web", command: &SERVE, host_ports: &[(HOST_PORT, 80)] };
+    let spec = PodSpec { name: "web", command: &SERVE, host_ports: &[(HOST_PORT, 80)], annotations: &[] };
     let pod = containerd.run_pod(&spec)?;
     is_served(&node, pod.address)?;
     let fetch = format!("wget -q -O - http://{}/page", pod.address);
@@ -99,6 +104,24 @@ fn containerd(variant: Variant) -> Result<()> {
         calls.iter().filter(|call| call.container != pod.id && call.ifname == "eth0").collect();
     chained(&without_pod, None).context("of `ctr run --cni`")?;
     nothing_is_left(&node, &before)
+}
+
+/// As a pod's annotations, which containerd makes the capability of that name.
+fn limited() -> Result<()> {
+    let node = node(Variant::Auto)?;
+    let containerd = Containerd::start(&node, &list(Variant::Auto))?;
+    for (name, way) in [("in", "ingress"), ("out", "egress")] {
+        let annotation = format!("kubernetes.io/{way}-bandwidth");
+        let spec = PodSpec { name, command: &SERVE, host_ports: &[], annotations: &[(&annotation, "10M")] };
+        let pod = containerd.run_pod(&spec)?;
+        let status = Status::read(&node)?;
+        let known = status.pods.iter().find(|known| known.container_id == pod.id);
+        let known = known.with_context(|| format!("no pod {} in {status:?}", pod.id))?;
+        ensure!(!known.accelerated && known.why.contains("bandwidth"), "{way}: {known:?}");
+        ensure!(node.call("tc qdisc show")?.contains("tbf"), "{way}: no limit is set");
+        containerd.remove_pod(&pod)?;
+    }
+    Ok(())
 }
 
 /// The calls for the pod that CNI_ARGS name as Kubernetes does.
@@ -164,8 +187,10 @@ fn chained(calls: &[&Call], mapped: Option<IpAddr>) -> Result<()> {
             equal("the address it is told", told, format!("{address}/24").as_str())?;
         }
         if mapped.is_some() && call.verb == "ADD" && call.kind == "portmap" {
-            let port = &call.config["runtimeConfig"]["portMappings"][0]["hostPort"];
-            equal("the port to map", port, &json!(HOST_PORT))?;
+            let mapping = &call.config["runtimeConfig"]["portMappings"][0];
+            // containerd writes names as Go has them, which plugins in Go take for the same.
+            let port = mapping.get("hostPort").or(mapping.get("HostPort"));
+            equal("the port to map", port, Some(&json!(HOST_PORT)))?;
         }
     }
     Ok(())

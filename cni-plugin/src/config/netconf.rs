@@ -209,14 +209,17 @@ pub(crate) struct RuntimeConfig {
     pub(crate) bandwidth: Option<Bandwidth>,
 }
 
-/// The well-known `bandwidth` capability, in bits per second; 0 is no limit.
+/// The well-known `bandwidth` capability, in bits per second; 0 is no limit. containerd writes the keys as its Go
+/// structure has them (go-cni, `BandWidth`), as it does those of `ipRanges`.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Bandwidth {
     /// Towards the pod, bits per second; 0 is no limit.
+    #[serde(alias = "IngressRate")]
     #[schemars(extend("default" = 0))]
     pub(crate) ingress_rate: u64,
     /// From the pod, bits per second; 0 is no limit.
+    #[serde(alias = "EgressRate")]
     #[schemars(extend("default" = 0))]
     pub(crate) egress_rate: u64,
 }

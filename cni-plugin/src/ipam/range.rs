@@ -76,19 +76,19 @@ pub enum RangeError {
 #[serde(rename_all = "camelCase")]
 pub struct RangeSpec {
     /// The subnet, required.
-    #[serde(default)]
+    #[serde(default, alias = "Subnet")]
     #[schemars(with = "Option<String>")]
     pub subnet: Option<Value>,
     /// First address to lease; absent: the first of the subnet.
-    #[serde(default)]
+    #[serde(default, alias = "RangeStart")]
     #[schemars(with = "Option<String>")]
     pub range_start: Option<Value>,
     /// Last address to lease; absent: the last of the subnet.
-    #[serde(default)]
+    #[serde(default, alias = "RangeEnd")]
     #[schemars(with = "Option<String>")]
     pub range_end: Option<Value>,
     /// The subnet's gateway; absent: the first address of the subnet.
-    #[serde(default)]
+    #[serde(default, alias = "Gateway")]
     #[schemars(with = "Option<String>")]
     pub gateway: Option<Value>,
 }

@@ -52,8 +52,10 @@ pub fn routes(network: &Network, addressing: &Addressing) -> Vec<Route> {
         }
     }
     if network.gateway == Gateway::DefaultRoute {
-        for (v4, everything) in [(true, "0.0.0.0/0"), (false, "::/0")] {
-            let (Some(gw), Ok(dst)) = (gateway(v4), everything.parse::<IpNetwork>()) else { continue };
+        // In the order of the addresses, as the reference.
+        for gw in addressing.ips.iter().filter_map(|ip| ip.gateway) {
+            let everything = if gw.is_ipv4() { "0.0.0.0/0" } else { "::/0" };
+            let Ok(dst) = everything.parse::<IpNetwork>() else { continue };
             if !routes.iter().any(|route| route.dst == dst && route.table.is_none()) {
                 routes.push(Route::via(dst, gw));
             }

@@ -4,6 +4,7 @@
 //! The messages are the subset used here of `runtime.v1`, fields numbered as in
 //! `k8s.io/cri-api/pkg/apis/runtime/v1/api.proto`; protobuf leaves out what is not named.
 
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
@@ -30,6 +31,8 @@ pub struct PodSpec<'a> {
     pub command: &'a [&'a str],
     /// (node's port, container's port), both TCP.
     pub host_ports: &'a [(u16, u16)],
+    /// The pod's annotations.
+    pub annotations: &'a [(&'a str, &'a str)],
 }
 
 /// A pod that runs.
@@ -121,6 +124,7 @@ fn sandbox_config(spec: &PodSpec) -> PodSandboxConfig {
         }),
         hostname: spec.name.to_owned(),
         port_mappings: spec.host_ports.iter().map(port).collect(),
+        annotations: spec.annotations.iter().map(|&(name, value)| (name.into(), value.into())).collect(),
         linux: Some(Empty {}),
     }
 }
@@ -166,6 +170,8 @@ struct PodSandboxConfig {
     hostname: String,
     #[prost(message, repeated, tag = "5")]
     port_mappings: Vec<PortMapping>,
+    #[prost(map = "string, string", tag = "7")]
+    annotations: HashMap<String, String>,
     #[prost(message, optional, tag = "8")]
     linux: Option<Empty>,
 }

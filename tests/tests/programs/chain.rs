@@ -108,7 +108,7 @@ impl Chain {
                 return Ok((after, I::flow(bench, &key)?.context("not in the map")?));
             }
         }
-        bail!("twenty times 10 ms passed between ingress and egress")
+        bail!("twenty times 20 ms passed between ingress and egress")
     }
 
     /// The flow says what was done, and no more.

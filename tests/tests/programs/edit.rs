@@ -35,6 +35,12 @@ pub(super) fn to_multicast(frame: &mut [u8]) {
     if is_v6(frame) { frame[IP + 24] = 0xff } else { frame[IP + 16] = 224 }
 }
 
+/// No length in the IP header, as in a frame of more than 64 KB.
+pub(super) fn no_length(frame: &mut [u8]) {
+    let at = if is_v6(frame) { IP + 4 } else { IP + 2 };
+    frame[at..at + 2].fill(0);
+}
+
 /// A TCP header that says 60 bytes where the packet has 40 after the IP header.
 pub(super) fn long_header(frame: &mut Vec<u8>, transport: usize) {
     frame[transport + 12] = 0xf0;

@@ -10,7 +10,9 @@ use ebpf_bridge_lab::Need;
 use ebpf_bridge_lab::bpf::{Device, Input};
 use ebpf_bridge_lab::frame::{Transport, correct};
 
-use super::edit::{long_header, one_more, push_vlan, set_class, set_protocol, set_ttl, to_multicast};
+use super::edit::{
+    long_header, no_length, one_more, push_vlan, set_class, set_protocol, set_ttl, to_multicast,
+};
 use super::family::{Family, flow, observe};
 use super::{CONFIG, Case, IP, PASS, REDIRECT, TCP, UDP, bench, now, packet, register_both};
 use crate::check::equal;
@@ -69,6 +71,10 @@ pub(super) fn register(suite: &mut Suite) {
         (
             "a UDP length beyond the packet",
             Refused { reason: Malformed, transport: UDP, bytes: |f, t| f[t + 4] = 1, ..PLAIN },
+        ),
+        (
+            "a BIG TCP frame, whose header has no length,",
+            Refused { reason: Malformed, bytes: |f, _| no_length(f), input: |i| i.gso_size = 100, ..PLAIN },
         ),
         ("ICMP", Refused { reason: Protocol, bytes: |f, _| set_protocol(f, 1, 58), ..PLAIN }),
         ("SCTP", Refused { reason: Protocol, bytes: |f, _| set_protocol(f, 132, 132), ..PLAIN }),
