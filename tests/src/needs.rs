@@ -38,8 +38,6 @@ pub enum Need {
     Object,
     /// Runs of a program on a packet with a device's checksum: BPF_F_TEST_SKB_CHECKSUM_COMPLETE, 6.17 and newer.
     DeviceChecksum,
-    /// How many instructions the verifier processed, told by the kernel: 5.16 and newer.
-    VerifiedCount,
 }
 
 impl Need {
@@ -63,16 +61,20 @@ impl Need {
             }
             Need::Peer(name) => peer_missing(name),
             Need::BridgeFilter => refused(
-                "nft add table bridge probe ; add chain bridge probe c { type filter hook forward priority 0 ; }",
+                &[
+                    "nft add table bridge probe ; add chain bridge probe c { type filter hook forward priority 0 ; }",
+                ],
                 "the kernel has no nftables bridge hooks",
             ),
             Need::VlanFiltering => refused(
-                "ip link add probe type bridge vlan_filtering 1",
+                &["ip link add probe type bridge vlan_filtering 1"],
                 "the kernel does not filter VLANs on bridges",
             ),
-            Need::VlanLink => {
-                refused("ip link add link lo name probe type vlan id 7", "the kernel has no VLAN links")
-            }
+            // Not on lo, which takes none on any kernel.
+            Need::VlanLink => refused(
+                &["ip link add under type bridge", "ip link add link under name probe type vlan id 7"],
+                "the kernel has no VLAN links",
+            ),
             Need::Tcx => (!tcx()).then(|| "the kernel has no TCX".into()),
             Need::NoTcx => tcx().then(|| "the kernel has TCX".into()),
             Need::Bpf => bpf_missing(),
@@ -80,7 +82,6 @@ impl Need {
                 .is_none()
                 .then(|| "built without the eBPF object: run `cargo xtask build-ebpf`".into()),
             Need::DeviceChecksum => bpf::device_checksum_missing(),
-            Need::VerifiedCount => bpf::verified_missing(),
         }
     }
 }
@@ -106,9 +107,10 @@ fn peer_missing(name: &str) -> Option<String> {
     (!found).then(|| format!("no reference plugin `{name}` installed"))
 }
 
-/// Tries a command in a network namespace of its own.
-fn refused(command: &str, missing: &str) -> Option<String> {
-    let tried = Place::new().and_then(|place| place.call(command));
+/// Tries commands in a network namespace of their own.
+fn refused(commands: &[&str], missing: &str) -> Option<String> {
+    let tried =
+        Place::new().and_then(|place| commands.iter().try_for_each(|command| place.call(command).map(drop)));
     tried.is_err().then(|| missing.to_owned())
 }
 

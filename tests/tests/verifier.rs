@@ -14,7 +14,7 @@ const TOLERANCE: u64 = 10;
 
 pub(crate) fn register(suite: &mut Suite) {
     suite.test_with(
-        &[Need::Object, Need::VerifiedCount],
+        &[Need::Object],
         "verifier: each program costs at most 10 % more than recorded",
         within_budget,
     );

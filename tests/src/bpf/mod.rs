@@ -9,7 +9,6 @@ mod verified;
 use nix::libc;
 
 pub use bench::{Bench, Device, Input, Output};
-pub(crate) use verified::verified_missing;
 pub use verified::{Series, verified};
 
 /// Why a program cannot be run here on a packet with a device's checksum, if it cannot.

@@ -65,20 +65,43 @@ pub(super) fn jump_table(to: &impl AsRawFd) -> io::Result<OwnedFd> {
 
 /// Loads a tc program.
 pub(super) fn load(instructions: &[u64]) -> io::Result<OwnedFd> {
+    prog_load(instructions, 0, &mut [])
+}
+
+/// `BPF_LOG_STATS` of include/linux/bpf_verifier.h: only the counts of the verifier's work, 5.2 and newer.
+const LOG_STATS: u32 = 4;
+
+/// Loads a tc program, and returns what the verifier says of its work.
+pub(super) fn load_with_statistics(instructions: &[u64]) -> io::Result<String> {
+    let mut log = vec![0; 4096];
+    prog_load(instructions, LOG_STATS, &mut log)?;
+    log.truncate(log.iter().position(|&byte| byte == 0).unwrap_or(log.len()));
+    Ok(String::from_utf8_lossy(&log).into_owned())
+}
+
+fn prog_load(instructions: &[u64], log_level: u32, log: &mut [u8]) -> io::Result<OwnedFd> {
     #[repr(C)]
     struct Load {
         prog_type: u32,
         insn_cnt: u32,
         insns: u64,
         license: u64,
+        log_level: u32,
+        log_size: u32,
+        log_buf: u64,
     }
     let mut load = Load {
         prog_type: SCHED_CLS,
         insn_cnt: instructions.len() as u32,
         insns: instructions.as_ptr() as u64,
         license: c"GPL".as_ptr() as u64,
+        log_level,
+        log_size: log.len() as u32,
+        // Without a log the kernel wants no address of one.
+        log_buf: if log.is_empty() { 0 } else { log.as_mut_ptr() as u64 },
     };
-    // SAFETY: the first members of the program-load attribute; both pointers outlive the call.
+    // SAFETY: the first members of the program-load attribute; the pointers outlive the call, and the kernel writes
+    // no more than `log_size` bytes.
     let fd = unsafe { bpf(PROG_LOAD, &mut load) }?;
     // SAFETY: the kernel gave us the descriptor.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })

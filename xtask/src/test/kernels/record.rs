@@ -36,7 +36,7 @@ pub(super) fn own_budget(workspace: &Workspace, plugin: &Path, suite: &Path) -> 
 pub(super) fn budget(workspace: &Workspace, kernel: &str, lines: &[String]) -> Result<()> {
     let counts: Vec<String> = lines.iter().filter_map(|line| count(line)).collect();
     if counts.is_empty() {
-        // Before 5.16 the kernel does not tell.
+        // The suite had other tests to run, or ended early.
         return Ok(());
     }
     let series = kernel.splitn(3, '.').take(2).collect::<Vec<_>>().join(".");
@@ -47,7 +47,14 @@ pub(super) fn budget(workspace: &Workspace, kernel: &str, lines: &[String]) -> R
     let mut kept: Vec<String> =
         text.lines().filter(|line| !line.starts_with(&own)).map(str::to_owned).collect();
     kept.extend(counts.iter().map(|count| format!("{series} {count}")));
+    kept.sort_by_key(|line| age(line));
     write(&path, &(kept.join("\n") + "\n"))
+}
+
+/// The series a line is of, as numbers; comments have none and come first.
+fn age(line: &str) -> Option<(u32, u32)> {
+    let (major, minor) = line.split_whitespace().next()?.split_once('.')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
 /// Of `verifier processed 1234 instructions of NAME`: program and count.
@@ -62,4 +69,17 @@ fn read(path: &Path) -> Result<String> {
 
 fn write(path: &Path, text: &str) -> Result<()> {
     fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_budget_is_in_the_order_of_the_kernels() {
+        let mut lines = ["# kernel", "6.12 a 1", "5.10 a 1", "6.1 b 2", "6.1 a 1"];
+        lines.sort_by_key(|line| age(line));
+        assert_eq!(lines, ["# kernel", "5.10 a 1", "6.1 b 2", "6.1 a 1", "6.12 a 1"]);
+        assert_eq!(count("verifier processed 12 instructions of a").as_deref(), Some("a 12"));
+    }
 }
