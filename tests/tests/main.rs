@@ -28,6 +28,7 @@ mod fault_bpf;
 mod fault_disk;
 mod fault_full;
 mod fault_middle;
+mod hostile;
 mod identity;
 mod idle;
 mod install;
@@ -96,6 +97,7 @@ fn main() -> ExitCode {
     verifier::register(&mut suite);
     vlan::register(&mut suite);
     idle::register(&mut suite);
+    hostile::register(&mut suite);
     identity::register(&mut suite);
     del::register(&mut suite);
     cni_check::register(&mut suite);
