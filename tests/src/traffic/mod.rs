@@ -28,7 +28,7 @@ pub use pin::cpus;
 pub use pingpong::{PingPong, ping_pong};
 pub use probe::{Outcome, Prober};
 pub use service::{Answer, Service, ask_tcp, ask_udp, ask_udp_within};
-pub use steady::{Report, Steady};
+pub use steady::{Report, STALL, Steady};
 pub use tcp::{Transfer, download, round_trips, upload};
 pub use udp::{Echo, echo, echo_whole};
 

@@ -12,6 +12,8 @@ use anyhow::{Context, Result, ensure};
 use super::{tcp, udp};
 use crate::Place;
 
+/// From when on a time without answers counts as a stall.
+pub const STALL: Duration = Duration::from_millis(200);
 /// How often a message is sent.
 const PERIOD: Duration = Duration::from_millis(2);
 /// How long one read may block before the client looks whether it shall stop.
@@ -28,6 +30,8 @@ pub struct Report {
     pub answered: u64,
     /// The longest time between two answers, or since the last one.
     pub silence: Duration,
+    /// How often an answer came [`STALL`] or more after the one before.
+    pub stalls: u64,
     /// When the last answer came.
     pub last: Instant,
 }
@@ -114,7 +118,7 @@ impl Steady {
         answer: impl Fn(&AtomicBool) -> Result<()> + Send + 'static,
     ) -> Steady {
         let done = Arc::new(AtomicBool::new(false));
-        let first = Report { sent: 0, answered: 0, silence: Duration::ZERO, last: Instant::now() };
+        let first = Report { sent: 0, answered: 0, silence: Duration::ZERO, stalls: 0, last: Instant::now() };
         let report = Arc::new(Mutex::new(first));
         let (client_done, server_done, shared) = (done.clone(), done.clone(), report.clone());
         let threads = vec![
@@ -144,7 +148,9 @@ fn client(
         if ask(number.to_be_bytes(), done)? {
             let mut report = report();
             report.answered += 1;
-            report.silence = report.silence.max(report.last.elapsed());
+            let silence = report.last.elapsed();
+            report.silence = report.silence.max(silence);
+            report.stalls += u64::from(silence >= STALL);
             report.last = Instant::now();
         }
         thread::sleep(PERIOD);

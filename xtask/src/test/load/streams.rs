@@ -55,16 +55,18 @@ impl Streams {
         Ok(bytes)
     }
 
-    /// Ends the streams and unwires their pods. Returns the longest time one of them stood still.
-    pub(super) fn stop(self, site: &Site) -> Result<Duration> {
-        let mut longest = Duration::ZERO;
+    /// Ends the streams and unwires their pods. Returns the longest time one of them stood still, and how often one did.
+    pub(super) fn stop(self, site: &Site) -> Result<(Duration, u64)> {
+        let (mut longest, mut stalls) = (Duration::ZERO, 0);
         for steady in self.steady {
-            longest = longest.max(steady.stop()?.silence);
+            let report = steady.stop()?;
+            longest = longest.max(report.silence);
+            stalls += report.stalls;
         }
         for (network, pod, container, _) in self.pods {
             site.runtimes[network].del(&site.node, &container)?;
             pod.destroy()?;
         }
-        Ok(longest)
+        Ok((longest, stalls))
     }
 }
