@@ -80,7 +80,9 @@ fn quick_start() -> Result<()> {
     is_accelerated(&node, &containerd, &pod)?;
     let said =
         type_in(&node, "/opt/cni/bin", &format!("PATH=$PWD:$PATH; {}", commands("## Is it working?", 0)?))?;
-    ensure!(said.contains(&pod.id) && said.contains("accelerated"), "`status` says {said:?}");
+    let row =
+        said.lines().find(|line| line.contains("default/web") && line.contains(&pod.address.to_string()));
+    ensure!(row.is_some_and(|row| row.ends_with("fast")), "`ls` says {said:?}");
 
     containerd.remove_pod(&pod)?;
     type_in(&node, "/", commands("## Away again", 0)?)?;
