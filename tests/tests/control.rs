@@ -35,6 +35,7 @@ pub(crate) fn register(suite: &mut Suite) {
     suite.test_with(&bpf, "control: forgetting sends every flow past the kernel once", || {
         under_traffic(forget)
     });
+    suite.test_with(&[Need::Bpf], "control: verbs at the same time undo nothing of each other", at_once);
     suite.test_with(&bpf, "control: flushing the flow map costs nothing but learning anew", || {
         under_traffic(flush)
     });
@@ -160,6 +161,29 @@ fn forget(scene: &mut Scene) -> Result<()> {
     // Four flows in two directions.
     ensure!(learned >= 8, "only {learned} flows were learned anew");
     Ok(())
+}
+
+/// All of them change the same cell, and each `forget` counts its epoch up by one.
+fn at_once() -> Result<()> {
+    const TIMES: u64 = 40;
+    let scene = Scene::with_pods(Variant::Auto, 1)?;
+    let before = epoch(&scene.node)?;
+    let path = plugin::path()?;
+    let plugin = path.display();
+    let some =
+        format!("for i in $(seq {TIMES}); do {plugin} forget && {plugin} redirect plain || exit; done");
+    let all = format!(
+        "for of in 1 2 3 4; do ({some}) & all=\"$all $!\"; done; for one in $all; do wait $one || exit; done"
+    );
+    let output = scene.node.command("sh").args(["-c", &all]).output()?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    equal("epoch", epoch(&scene.node)?, before + 4 * TIMES + 1)
+}
+
+/// The epoch after one more `forget`.
+fn epoch(node: &Node) -> Result<u64> {
+    let told = node.call_json(&format!("{} forget -o json", plugin::path()?.display()))?;
+    told["epoch"].as_u64().context("no epoch")
 }
 
 fn flush(scene: &mut Scene) -> Result<()> {

@@ -113,6 +113,8 @@ pub fn settings(pins: &Pins) -> Result<Option<Config>, DataplaneError> {
 /// Changes the node's configuration cell and returns what it has become. Takes effect with the next packet.
 pub fn control(pins: &Pins, change: impl FnOnce(&mut Config)) -> Result<Config, DataplaneError> {
     let mut map = maps::config(pins)?;
+    // The cell is read and written as a whole: without the lock the last to write would undo the others' changes.
+    let _lock = pins.lock()?;
     let mut config = maps::read(&map)?;
     change(&mut config);
     maps::write(&mut map, config)?;
@@ -126,6 +128,7 @@ fn configure(pins: &Pins, config: &EbpfConfig, host: &LinuxHost) -> Result<(), D
         log::warn!("TCP is not accelerated: {why}");
     }
     let mut map = maps::config(pins)?;
+    let _lock = pins.lock()?;
     let old = maps::read(&map)?;
     let new = Config {
         renew_ns: config.renew.as_nanos() as u64,

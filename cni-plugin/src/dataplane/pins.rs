@@ -93,7 +93,7 @@ impl Pins {
         self.directory().join("links")
     }
 
-    /// Makes the root directory and keeps other loaders out until the lock is dropped.
+    /// Makes the root directory and keeps others out, who load or change the configuration, until the lock is dropped.
     pub(super) fn lock(&self) -> Result<Flock<File>, DataplaneError> {
         let failed = |action, error: io::Error| DataplaneError::pin(action, &self.root, error);
         make_directory(&self.root)?;
