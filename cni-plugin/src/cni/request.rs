@@ -1,7 +1,7 @@
 //! The request: environment variables and standard input, checked against the specification's rules
 //! (section "CNI Parameters") before anything else happens.
 
-use std::path::PathBuf;
+use std::path::{Component, Path, PathBuf};
 
 /// Longest interface name, bytes: `IFNAMSIZ` of `linux/if.h` less its NUL.
 const IFNAME_MAX: usize = 15;
@@ -162,6 +162,11 @@ impl Environment {
 pub fn is_name(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphanumeric())
         && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-'))
+}
+
+/// True for absolute paths that do not wander: root writes there, whatever the working directory is.
+pub fn is_plain_absolute(path: &Path) -> bool {
+    path.is_absolute() && path.components().all(|c| matches!(c, Component::RootDir | Component::Normal(_)))
 }
 
 /// `00-<32 hexadecimal digits>-<16>-<2>`; a later version may go on behind that.

@@ -6,6 +6,7 @@ use std::{
 };
 
 use super::netconf::{ConfigError, EbpfConf};
+use crate::cni::request::is_plain_absolute;
 
 /// What to do when eBPF cannot be had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,7 +109,7 @@ fn renew(text: &str) -> Result<Duration, ConfigError> {
 }
 
 fn bpffs(text: &str) -> Result<PathBuf, ConfigError> {
-    if super::network::is_plain_absolute(Path::new(text)) {
+    if is_plain_absolute(Path::new(text)) {
         return Ok(PathBuf::from(text));
     }
     Err(ConfigError::value("ebpf.bpffs", quoted(text), "an absolute path without '..'"))

@@ -125,7 +125,7 @@ pub struct NetConf {
     /// `host-local`. Not together with `ipam`.
     #[serde(rename = "podCIDR")]
     pub(crate) pod_cidr: Option<OneOrMany>,
-    /// Ways to other nodes' pods, unmasqueraded and accelerated; at most 32 of a family. They stay when the last pod goes.
+    /// Ways to other nodes' pods, unmasqueraded and accelerated; at most 32 of a family. They stay when the last pod goes, until `ebpf-bridge uninstall`.
     pub(crate) node_routes: Vec<NodeRouteConf>,
     /// Where addresses come from. The type `host-local` is built in, any other is executed from `CNI_PATH` with the whole
     /// configuration. Without it the interface gets no address.

@@ -2,7 +2,7 @@
 
 use std::{
     net::IpAddr,
-    path::{Component, Path, PathBuf},
+    path::{Path, PathBuf},
 };
 
 use serde_json::Value;
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     cni::{
-        request::{self, Environment, Verb, is_name},
+        request::{self, Environment, Verb, is_name, is_plain_absolute},
         types::Dns,
         version::{SUPPORTED, UNSTATED},
     },
@@ -305,11 +305,6 @@ fn bridge(conf: &NetConf) -> Result<String, ConfigError> {
 pub(super) fn is_ifname(name: &str) -> bool {
     request::is_ifname(name)
         && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-'))
-}
-
-/// True for absolute paths that do not wander.
-pub(super) fn is_plain_absolute(path: &Path) -> bool {
-    path.is_absolute() && path.components().all(|c| matches!(c, Component::RootDir | Component::Normal(_)))
 }
 
 fn mtu(mtu: Option<i64>) -> Result<Option<u32>, ConfigError> {

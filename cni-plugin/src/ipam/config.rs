@@ -1,6 +1,6 @@
 //! The `ipam` object of type host-local: as received, and as meant.
 
-use std::path::{Component, PathBuf};
+use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use super::range::{Range, RangeError, RangeSpec};
 use super::set::{RangeSet, SetError};
-use crate::cni::types::Route;
+use crate::cni::{request::is_plain_absolute, types::Route};
 
 #[cfg(test)]
 mod tests;
@@ -159,12 +159,11 @@ fn path(key: &str, value: &Value) -> Result<Option<PathBuf>, ConfigError> {
     Ok(text.filter(|text| !text.is_empty()).map(PathBuf::from))
 }
 
-/// The data directory. Root creates and deletes files in it, so it must not depend on the working directory
-/// and must not wander.
+/// The data directory. Root creates and deletes files in it.
 fn data_dir(value: &Value) -> Result<PathBuf, ConfigError> {
     let key = "ipam.dataDir";
     let value = path(key, value)?.unwrap_or_else(|| DEFAULT_DATA_DIR.into());
-    if !value.is_absolute() || value.components().any(|component| component == Component::ParentDir) {
+    if !is_plain_absolute(&value) {
         return Err(ConfigError::Path { key, value });
     }
     Ok(value)
