@@ -21,6 +21,7 @@ mod control;
 mod del;
 mod delegate;
 mod differential;
+mod docs;
 mod equivalence;
 mod fast;
 mod fault;
@@ -86,6 +87,7 @@ fn main() -> ExitCode {
     modes::register(&mut suite);
     change::register(&mut suite);
     control::register(&mut suite);
+    docs::register(&mut suite);
     policy::register(&mut suite);
     secure::register(&mut suite);
     services::register(&mut suite);
