@@ -1,6 +1,8 @@
 //! What a cluster runs: the manifests, and `install` as a pod of theirs runs it.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,17 +13,23 @@ use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::check::equal;
 use crate::suite::Suite;
 
 const MANIFEST: &str = include_str!("../../conf/kubernetes/ebpf-bridge.yaml");
+const MANIFEST_PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../conf/kubernetes/ebpf-bridge.yaml");
 const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 const SERVER: &str = "/run/api";
 
 pub(crate) fn register(suite: &mut Suite) {
     suite.test("kubernetes: the manifests are of the API's types, key by key", manifests);
+    suite.test_with(
+        &[Need::Tool("kubectl")],
+        "kubernetes: kubectl takes the manifests in a client-side dry run",
+        dry_run,
+    );
     suite.test_with(
         &[Need::Tool("openssl")],
         "kubernetes: install --node writes the podCIDRs that the API server tells, over TLS",
@@ -57,6 +65,68 @@ fn manifests() -> Result<()> {
 fn survives<T: DeserializeOwned + Serialize>(object: &Value) -> Result<()> {
     let typed: T = serde_json::from_value(object.clone())?;
     equal("the object as the API knows it", &serde_json::to_value(typed)?, object)
+}
+
+/// Client-side, too, kubectl asks which kinds there are and whether the objects exist. It validates by a schema of the
+/// server's, of which there is none here; the test above does.
+fn dry_run() -> Result<()> {
+    let node = Node::new()?;
+    let listener = node.run_in(|| Ok(TcpListener::bind("127.0.0.1:8001")?))?;
+    thread::spawn(move || listener.incoming().flatten().try_for_each(discovery));
+    let mut kubectl = node.command("kubectl");
+    kubectl.args(["--server=http://127.0.0.1:8001", "apply", "--dry-run=client", "--validate=false"]);
+    let output = kubectl.args(["-f", MANIFEST_PATH]).env("HOME", "/run/lab").output()?;
+    let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    ensure!(output.status.success(), "{said}");
+    equal("objects", said.matches("created (dry run)").count(), 5)
+}
+
+/// Serves one request of API discovery; no object exists.
+fn discovery(mut stream: TcpStream) -> Result<()> {
+    let mut lines = BufReader::new(stream.try_clone()?).lines();
+    let request = lines.next().context("no request")??;
+    while lines.next().transpose()?.is_some_and(|line| !line.is_empty()) {}
+    let path = request.split([' ', '?']).nth(1).unwrap_or_default();
+    let list = |version: &str, kinds: &[(&str, &str, bool)]| {
+        let resources = kinds.iter().map(|&(name, kind, namespaced)| {
+            json!({"name": name, "kind": kind, "namespaced": namespaced, "verbs": ["get", "create", "patch"]})
+        });
+        json!({"kind": "APIResourceList", "groupVersion": version, "resources": resources.collect::<Vec<_>>()})
+    };
+    let group = |name: &str| {
+        let version = json!({"groupVersion": format!("{name}/v1"), "version": "v1"});
+        json!({"name": name, "versions": [version], "preferredVersion": version})
+    };
+    const RBAC: &str = "rbac.authorization.k8s.io";
+    let (status, body) = match path {
+        "/api" => ("200 OK", json!({"kind": "APIVersions", "versions": ["v1"]})),
+        "/apis" => (
+            "200 OK",
+            json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": [group("apps"), group(RBAC)]}),
+        ),
+        "/api/v1" => (
+            "200 OK",
+            list("v1", &[("namespaces", "Namespace", false), ("serviceaccounts", "ServiceAccount", true)]),
+        ),
+        "/apis/apps/v1" => ("200 OK", list("apps/v1", &[("daemonsets", "DaemonSet", true)])),
+        "/apis/rbac.authorization.k8s.io/v1" => {
+            let kinds = [
+                ("clusterroles", "ClusterRole", false),
+                ("clusterrolebindings", "ClusterRoleBinding", false),
+            ];
+            ("200 OK", list("rbac.authorization.k8s.io/v1", &kinds))
+        }
+        _ => (
+            "404 Not Found",
+            json!({"kind": "Status", "apiVersion": "v1", "reason": "NotFound", "code": 404}),
+        ),
+    };
+    let body = body.to_string();
+    let length = body.len();
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
+    );
+    Ok(stream.write_all((head + &body).as_bytes())?)
 }
 
 /// A server with a certificate of a CA of its own, which serves files: a node's object is one.
@@ -124,7 +194,7 @@ fn asks() -> Result<()> {
     let (fine, said) = install(&node, "worker-1", "6443")?;
     ensure!(fine, "{said}");
     let list: Value = serde_json::from_str(&node.read("/run/host/conf/10-ebpf-bridge.conflist")?)?;
-    equal("podCIDR", &list["plugins"][0]["podCIDR"], &serde_json::json!(["10.244.7.0/24", "fd00:7::/64"]))
+    equal("podCIDR", &list["plugins"][0]["podCIDR"], &json!(["10.244.7.0/24", "fd00:7::/64"]))
 }
 
 fn cannot_ask() -> Result<()> {

@@ -12,7 +12,7 @@ struct Need {
     program: &'static str,
 }
 
-const NEEDS: [Need; 15] = [
+const NEEDS: [Need; 16] = [
     Need { package: "iproute2", program: "ip" },
     Need { package: "nftables", program: "nft" },
     Need { package: "iptables", program: "iptables" },
@@ -25,6 +25,7 @@ const NEEDS: [Need; 15] = [
     Need { package: "openssl", program: "openssl" },
     Need { package: "prometheus", program: "promtool" },
     Need { package: "sockperf", program: "sockperf" },
+    Need { package: "kubernetes-client", program: "kubectl" },
     Need { package: "strace", program: "strace" },
     Need { package: "podman", program: "podman" },
     Need { package: "time", program: "time" },

@@ -12,8 +12,9 @@ use crate::workspace::Workspace;
 /// How many times more stalls there may be, and how much longer, than without programs: both numbers are of rare
 /// events, and vary by that much from run to run.
 const STALLS_RATIO: f64 = 3.0;
-/// Stalls per minute that say nothing about the programs: those of a machine that does other things as well.
-const STALLS_NOISE: f64 = 4.0;
+/// Stalls per minute that say nothing about the programs: those of a machine that stands still itself three times, for
+/// each of the four streams.
+const STALLS_NOISE: f64 = 12.0;
 /// What the kernel may keep for each pod that came and went. A veth alone is more.
 const KIB_PER_POD: u64 = 4;
 /// Growth that other uses of the machine account for.
