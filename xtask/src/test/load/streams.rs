@@ -1,7 +1,8 @@
 //! Pods that stay and stream.
 
 use std::net::IpAddr;
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use ebpf_bridge_lab::libcni::Container;
@@ -44,10 +45,10 @@ impl Streams {
     }
 
     /// Transfers, one after the other, between pods and to the outside, comparing every byte. Returns how many.
-    pub(super) fn transfer_until(&self, site: &Site, end: Instant) -> Result<u64> {
+    pub(super) fn transfer_until(&self, site: &Site, over: &AtomicBool) -> Result<u64> {
         let mut bytes = 0;
         let (first, second, outside) = (&self.pods[0], &self.pods[2], site.node.outside());
-        while Instant::now() < end {
+        while !over.load(Ordering::Relaxed) {
             bytes += traffic::upload(&first.1, &second.1, second.3, UPLOAD)?.bytes;
             bytes += traffic::download(&second.1, &first.1, first.3, UPLOAD)?.bytes;
             bytes += traffic::upload(&first.1, outside, outside.address(), UPLOAD)?.bytes;
