@@ -70,10 +70,20 @@ impl Results {
         self.series.iter().find(|s| s.workload == workload && s.variant == variant)
     }
 
-    /// How many times better one variant is than another, by their medians.
+    /// How many times better one variant is than another: the median of what it is in each round. A machine that others
+    /// use, too, is not as fast in one round as in the next, which a ratio of medians would take for a difference.
     pub(super) fn ratio(&self, workload: Workload, variant: Variant, against: Variant) -> Option<f64> {
-        let (ours, theirs) = (self.of(workload, variant)?.median(), self.of(workload, against)?.median());
-        Some(if workload.more_is_better() { ours / theirs } else { theirs / ours })
+        Some(quantile(&self.ratios(workload, variant, against)?, 0.5))
+    }
+
+    /// The same for each round, from the worst to the best.
+    pub(super) fn ratios(&self, workload: Workload, variant: Variant, against: Variant) -> Option<Vec<f64>> {
+        let (ours, theirs) = (self.of(workload, variant)?, self.of(workload, against)?);
+        let rounds = ours.samples.iter().zip(&theirs.samples).map(|(ours, theirs)| {
+            let (ours, theirs) = (ours.value, theirs.value);
+            if workload.more_is_better() { ours / theirs } else { theirs / ours }
+        });
+        Some(sorted(rounds))
     }
 
     /// As an array of the results file.
@@ -163,6 +173,17 @@ mod tests {
         let [memory, first] = [Workload::Execution(Figure::Memory), Workload::all()[0]];
         assert_eq!(three(memory).ratio(memory, Accelerated, Reference), Some(2.5));
         assert_eq!(three(first).ratio(first, Accelerated, Reference), Some(0.4));
+    }
+
+    #[test]
+    fn a_machine_that_changes_its_speed_between_rounds_changes_no_ratio() {
+        let workload = Workload::all()[0];
+        let mut results = Results::default();
+        for (ours, theirs) in [(10.0, 20.0), (40.0, 80.0), (30.0, 30.0)] {
+            results.push(workload, Accelerated, Sample::of(ours));
+            results.push(workload, Reference, Sample::of(theirs));
+        }
+        assert_eq!(results.ratio(workload, Accelerated, Reference), Some(0.5));
     }
 
     #[test]
