@@ -156,7 +156,19 @@ fn not_fast() -> Result<()> {
 
 fn unprivileged() -> Result<()> {
     let scene = configured()?;
-    for verb in ["status", "ls", "flows", "stats", "repair", "gc", "monitor --for 1", "on", "off", "forget"] {
+    for verb in [
+        "status",
+        "ls",
+        "flows",
+        "stats",
+        "repair",
+        "gc",
+        "monitor --for 1",
+        "on",
+        "off",
+        "forget",
+        "redirect plain",
+    ] {
         let sentence = operate_unprivileged(&scene.node, verb)?.refused(1)?;
         ensure!(sentence.contains("root"), "{verb}: {sentence}");
     }

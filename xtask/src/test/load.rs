@@ -26,10 +26,6 @@ use crate::workspace::Workspace;
 /// The programs' part of the time; the rest is for the comparison without them.
 const PROGRAMS: f64 = 2.0 / 3.0;
 
-/// The kernel has 1024 neighbours for all namespaces together, and a pod and its gateway are one to each other. It makes
-/// room only by those that are older than this (`neigh_forced_gc` of net/core/neighbour.c: 5 s).
-const NEIGHBOURS: Duration = Duration::from_secs(6);
-
 /// Options of `cargo xtask test load`.
 #[derive(Args)]
 pub(crate) struct Options {
@@ -108,7 +104,6 @@ fn load(site: &Site, mode: &'static str, pods: usize, time: Duration) -> Result<
     let started = Instant::now();
     churn.fill()?;
     let filled = started.elapsed();
-    thread::sleep(NEIGHBOURS);
     let over = AtomicBool::new(false);
     let (rounds, bytes) = thread::scope(|scope| -> Result<_> {
         let checked = scope.spawn(|| streams.transfer_until(site, &over));

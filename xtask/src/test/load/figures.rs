@@ -111,7 +111,7 @@ pub(super) fn write(workspace: &Workspace, with: &Figures, without: &Figures) ->
     let mut page = format!(
         "# Under load\n\n\
          Written by `cargo xtask test load --docs`: pods come and go on two bridges, four at a time, as fast as the\n\
-         machine can, while four others stream. Each new pod must reach its gateway at once. Kernel {}, {cpus} CPUs.\n\n\
+         machine can, while four others stream. Every fourth new pod must reach its gateway at once. Kernel {}, {cpus} CPUs.\n\n\
          | | `ebpf.mode` `{}` | `{}` |\n|---|---|---|\n",
         kernel.trim(),
         with.mode,
