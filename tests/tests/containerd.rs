@@ -23,6 +23,8 @@ const PAGE: &str = "served from a pod";
 const BLOB: u64 = 16 << 20;
 const SERVE: &str =
     "echo served from a pod >page; dd if=/dev/zero of=blob bs=1M count=16; exec httpd -f -p 80";
+const WEB: PodSpec<'static> =
+    PodSpec { name: "web", command: &["sh", "-c", SERVE], host_ports: &[(HOST_PORT, 80)], annotations: &[] };
 
 const NEEDS: [Need; 9] = [
     Need::Tool("containerd"),
@@ -69,13 +71,7 @@ fn quick_start() -> Result<()> {
     type_in(&node, directory, commands("## containerd", 0)?)?;
 
     let containerd = Containerd::start_configured(&node)?;
-    let spec = PodSpec {
-        name: "web",
-        command: &["sh", "-c", SERVE],
-        host_ports: &[(HOST_PORT, 80)],
-        annotations: &[],
-    };
-    let pod = containerd.run_pod(&spec)?;
+    let pod = containerd.run_pod(&WEB)?;
     is_reachable(&node, &containerd, &pod)?;
     is_accelerated(&node, &containerd, &pod)?;
     let said =
@@ -113,13 +109,7 @@ fn runs_pods(variant: Variant) -> Result<()> {
     let before = Snapshot::take(&node)?;
 
     let containerd = Containerd::start(&node, &conflist(variant)?)?;
-    let spec = PodSpec {
-        name: "web",
-        command: &["sh", "-c", SERVE],
-        host_ports: &[(HOST_PORT, 80)],
-        annotations: &[],
-    };
-    let pod = containerd.run_pod(&spec)?;
+    let pod = containerd.run_pod(&WEB)?;
     is_reachable(&node, &containerd, &pod)?;
     if variant == Variant::Auto && Need::Bpf.missing().is_none() {
         is_accelerated(&node, &containerd, &pod)?;

@@ -119,6 +119,17 @@ impl Node {
         Ok(records.iter().zip(compared))
     }
 
+    /// What differs at any pod that can be compared.
+    pub(super) fn differences(&self) -> anyhow::Result<impl Iterator<Item = &Difference>> {
+        let states = self.compared()?.filter_map(|(_, compared)| compared.as_ref().ok());
+        Ok(states.flat_map(|state| &state.differences))
+    }
+
+    /// The network of each pod, as its ADD was told of it; not of records without a configuration.
+    pub(super) fn networks_of_pods(&self) -> anyhow::Result<impl Iterator<Item = Network>> {
+        Ok(self.records()?.iter().filter_map(|record| Network::read(record.conf.clone()).ok()))
+    }
+
     /// What belongs to nobody.
     pub(super) fn leftovers(&self) -> anyhow::Result<&[Leftover]> {
         let found = self.leftovers.get_or_init(|| {
@@ -182,11 +193,7 @@ pub(super) fn loaded(bpffs: &Path) -> anyhow::Result<Pins> {
 }
 
 fn records() -> Result<Vec<Record>, StateError> {
-    let stored = Records::at(STATE_DIR);
-    let mut records = Vec::new();
-    for (network, attachment) in stored.list(None)? {
-        records.extend(stored.read(&network, &attachment)?);
-    }
+    let mut records = Records::at(STATE_DIR).all()?.collect::<Result<Vec<_>, _>>()?;
     records.sort_by(|a, b| (&a.network, &a.container_id).cmp(&(&b.network, &b.container_id)));
     Ok(records)
 }

@@ -20,7 +20,8 @@ use crate::capture::{self, Call};
 
 pub(super) fn replay(directory: &Path) -> anyhow::Result<Report> {
     let calls = captured(directory)?;
-    let mut replay = Replay { scratch: Scratch::enter(&uplinks(&calls))?, ..Replay::default() };
+    let scratch = Scratch::enter(&uplinks(&calls))?;
+    let mut replay = Replay { scratch, netns: BTreeMap::new(), results: BTreeMap::new() };
     let mut table = String::new();
     let mut answers = Vec::new();
     for call in &calls {
@@ -85,7 +86,6 @@ fn uplinks(calls: &[Captured]) -> Vec<String> {
 }
 
 /// The calls so far.
-#[derive(Default)]
 struct Replay {
     scratch: Scratch,
     /// Namespaces in place of the captured ones.

@@ -182,9 +182,7 @@ impl Network {
             raw,
         })
     }
-}
 
-impl Network {
     /// Reads a configuration that no runtime is calling with: one on file, or that of an earlier call.
     ///
     /// # Errors

@@ -90,6 +90,15 @@ impl LinuxHost {
         Ok((!holds).then_some(found))
     }
 
+    /// True if all of it is as expected.
+    pub fn holds(&mut self, expected: &[Expectation]) -> Result<bool, HostError> {
+        let mut holds = true;
+        for one in expected {
+            holds &= self.verify(one)?.is_none();
+        }
+        Ok(holds)
+    }
+
     fn lets_through(
         &self,
         port: &str,

@@ -105,6 +105,12 @@ impl Records {
         }
     }
 
+    /// The records of all attachments on this node, read one by one.
+    pub fn all(&self) -> Result<impl Iterator<Item = Result<Record, StateError>>, StateError> {
+        let listed = self.list(None)?.into_iter();
+        Ok(listed.filter_map(|(network, attachment)| self.read(&network, &attachment).transpose()))
+    }
+
     /// Removes the record of an attachment; that it is gone is fine.
     pub fn remove(&self, network: &str, attachment: &Attachment) -> Result<(), StateError> {
         let path = self.path(network, attachment);

@@ -18,7 +18,7 @@ use crate::{
     },
     config::{ConfigError, EbpfConfig, Ipam, MasqueradeBackend, Mode, Network},
     dataplane,
-    host::{Host, HostError, Journal, LinuxHost, Netns, vlan_probe},
+    host::{Host, HostError, Journal, Link, LinuxHost, Netns, vlan_probe},
     plan::{self, Addressing, Observed, Placement, Side},
     state::{LeaseSource, Record, Records, STATE_DIR},
 };
@@ -124,10 +124,11 @@ fn wire(
     // Before the link comes up: what the kernel then does for its IPv6 addresses would be waited for (RTNL).
     accelerate(network, record, host)?;
     journal.run(host, start)?;
-    record.bridge_mac = host.link(Side::Node, &network.bridge)?.and_then(|link| link.mac);
+    let bridge = host.link(Side::Node, &network.bridge)?;
+    record.bridge_mac = bridge.as_ref().and_then(|link| link.mac);
     record.complete = true;
     records.write(record)?;
-    result(network, record, &addressing, dns, host)
+    result(network, record, bridge, &addressing, dns, host)
 }
 
 /// Leases the addresses and notes them in the record.
@@ -158,18 +159,24 @@ fn lease(
     Ok((addressing, dns))
 }
 
+/// Why a pod of this configuration is to take the bridge path, if it is.
+pub(super) fn declined(network: &Network) -> Option<&'static str> {
+    if network.ebpf.mode == Mode::Off {
+        Some("ebpf.mode is \"off\"")
+    } else {
+        network.bandwidth_limited.then_some("the pod has a bandwidth limit")
+    }
+}
+
 /// Attaches the programs, or notes why not. Only `required` makes that a failure.
 pub(super) fn accelerate(network: &Network, record: &mut Record, host: &LinuxHost) -> Result<(), VerbError> {
-    let why = if network.ebpf.mode == Mode::Off {
-        "ebpf.mode is \"off\"".to_owned()
-    } else if network.bandwidth_limited {
-        "the pod has a bandwidth limit".to_owned()
-    } else {
-        match dataplane::accelerate(&with_uplinks(network, host)?, host, &record.veth) {
+    let why = match declined(network) {
+        Some(why) => why.to_owned(),
+        None => match dataplane::accelerate(&with_uplinks(network, host)?, host, &record.veth) {
             Ok(()) => return Ok(()),
             Err(error) if network.ebpf.mode == Mode::Required => return Err(error.into()),
             Err(error) => error.to_string(),
-        }
+        },
     };
     log::warn!("not accelerated, the pod takes the bridge path: {why}");
     dataplane::leave(host, &record.veth);
@@ -194,27 +201,25 @@ pub(super) fn with_uplinks(network: &Network, host: &LinuxHost) -> Result<EbpfCo
 fn result(
     network: &Network,
     record: &Record,
+    bridge: Option<Link>,
     addressing: &Addressing,
     dns: Dns,
     host: &LinuxHost,
 ) -> Result<CniResult, VerbError> {
-    let interface = |side, name: &str| -> Result<Interface, VerbError> {
-        let link = host.link(side, name)?;
-        Ok(Interface {
-            name: name.to_owned(),
-            mac: link.as_ref().and_then(|link| link.mac).map(plan::format_mac),
-            mtu: link.map(|link| link.mtu),
-            sandbox: (side == Side::Pod).then(|| record.netns.to_string_lossy().into_owned()),
-        })
+    let interface = |side, name: &str, link: Option<Link>| Interface {
+        name: name.to_owned(),
+        mac: link.as_ref().and_then(|link| link.mac).map(plan::format_mac),
+        mtu: link.map(|link| link.mtu),
+        sandbox: (side == Side::Pod).then(|| record.netns.to_string_lossy().into_owned()),
     };
     let mut interfaces = vec![
-        interface(Side::Node, &network.bridge)?,
-        interface(Side::Node, &record.veth)?,
-        interface(Side::Pod, &record.ifname)?,
+        interface(Side::Node, &network.bridge, bridge),
+        interface(Side::Node, &record.veth, host.link(Side::Node, &record.veth)?),
+        interface(Side::Pod, &record.ifname, host.link(Side::Pod, &record.ifname)?),
     ];
     let pod = interfaces.len() - 1;
     if let Some(gateway) = network.vlan_gateway.as_ref().filter(|_| !addressing.ips.is_empty()) {
-        interfaces.push(interface(Side::Node, gateway)?);
+        interfaces.push(interface(Side::Node, gateway, host.link(Side::Node, gateway)?));
     }
     let mut ips = addressing.ips.clone();
     ips.iter_mut().for_each(|ip| ip.interface = Some(pod));

@@ -42,8 +42,7 @@ pub(super) fn detach(
         errors.extend(lease::release(network, attachment, record).err());
     }
     let name = record.map_or_else(|| veth_name(&network.name, attachment), |record| record.veth.clone());
-    let steps = [Step::DeleteLink { name: name.clone() }, Step::ForgetMac { port: name }];
-    errors.extend(steps.iter().filter_map(|step| host.apply(step).err()).map(VerbError::from));
+    errors.extend(unplug(&name).iter().filter_map(|step| host.apply(step).err()).map(VerbError::from));
     if link_first {
         errors.extend(lease::release(network, attachment, record).err());
     }
@@ -137,6 +136,11 @@ pub(super) fn veth_name(network: &str, attachment: &Attachment) -> String {
     }
     // 15 characters, as IFNAMSIZ allows.
     format!("veth{:011x}", hasher.finish() & 0xfff_ffff_ffff)
+}
+
+/// What takes a pod's port of the bridge away, with all that hangs on it.
+pub(super) fn unplug(veth: &str) -> [Step; 2] {
+    [Step::DeleteLink { name: veth.to_owned() }, Step::ForgetMac { port: veth.to_owned() }]
 }
 
 /// True for names that [`veth_name`] makes.

@@ -66,9 +66,9 @@ fn delete_orphans(
     // Before the records: an ADD writes its record first, so none of its links is found without.
     let links = host.node().links()?;
     let mut known: BTreeSet<String> = valid.iter().map(|a| del::veth_name(&network.name, a)).collect();
-    for (name, attachment) in records.list(None)? {
-        let Some(record) = records.read(&name, &attachment)? else { continue };
-        if name != network.name && record.bridge == network.bridge {
+    for record in records.all()? {
+        let record = record?;
+        if record.network != network.name && record.bridge == network.bridge {
             return Ok(());
         }
         known.insert(record.veth);

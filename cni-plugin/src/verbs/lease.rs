@@ -91,6 +91,15 @@ pub(super) fn lost(network: &Network, record: &Record) -> Result<Vec<IpAddr>, Ve
     }
 }
 
+/// The built-in IPAM of a network that has room for another pod.
+pub(super) fn with_room(network: &Network, config: &HostLocalConfig) -> Result<HostLocal, VerbError> {
+    let ipam = HostLocal::new(&network.name, config.clone())?;
+    match ipam.usage()?.into_iter().find(|usage| usage.is_full()) {
+        Some(full) => Err(VerbError::Full { pool: full.pool, used: full.used }),
+        None => Ok(ipam),
+    }
+}
+
 /// Leases addresses again that were lost, which fails if another has got them meanwhile.
 pub(super) fn restore(network: &Network, record: &Record, records: &Records) -> Result<(), VerbError> {
     let lost = lost(network, record)?;

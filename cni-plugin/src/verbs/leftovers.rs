@@ -7,13 +7,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{VerbError, del};
+use super::{VerbError, del, lease};
 use crate::{
     config::{Ipam, Network},
     dataplane::{self, Pins},
-    host::{Host, LinuxHost, Netns, boot, nft},
+    host::{Host, Link, LinuxHost, Netns, boot, nft},
     ipam::{HostLocal, Owner},
-    plan::{Side, Step},
+    plan::Side,
     state::{LeaseSource, Record, Records, STATE_DIR},
 };
 
@@ -71,8 +71,9 @@ pub fn leftovers(host: &LinuxHost, configured: &[Network], bpffs: &Path) -> Resu
     // Before the records: an ADD writes its record first, so none of what it makes is found without.
     let links = host.node().links()?;
     let ruled = nft::networks()?;
-    let leased = leases(configured, &all(&records)?)?;
-    let records = all(&records)?;
+    let all = || records.all()?.collect::<Result<Vec<Record>, _>>();
+    let leased = leases(configured, &all()?)?;
+    let records = all()?;
     let mut found = Vec::new();
     let veths: BTreeSet<&str> = records.iter().map(|record| record.veth.as_str()).collect();
     let is_gone = |record: &&Record| {
@@ -112,11 +113,7 @@ impl Leftover {
                 del::detach(&network, &record.attachment(), Some(record), &records, host)
             }
             Self::Veth(name) => {
-                for step in [Step::DeleteLink { name: name.clone() }, Step::ForgetMac { port: name.clone() }]
-                {
-                    host.apply(&step)?;
-                }
-                Ok(())
+                Ok(del::unplug(name).iter().try_for_each(|step| host.apply(step).map(drop))?)
             }
             Self::Lease { network, data_dir, ip, owner } => {
                 Ok(HostLocal::unconfigured(network, data_dir)?.release(owner, &[*ip])?)
@@ -127,14 +124,6 @@ impl Leftover {
             }
         }
     }
-}
-
-fn all(records: &Records) -> Result<Vec<Record>, VerbError> {
-    let mut found = Vec::new();
-    for (network, attachment) in records.list(None)? {
-        found.extend(records.read(&network, &attachment)?);
-    }
-    Ok(found)
 }
 
 /// A lease of one of our networks.
@@ -154,12 +143,10 @@ impl Lease {
         &self,
         records: &[Record],
         host: &LinuxHost,
-        links: &[(String, crate::host::Link)],
+        links: &[(String, Link)],
     ) -> Result<bool, VerbError> {
-        let holder = |record: &Record| {
-            record.network == self.network
-                && self.owner.covers(&Owner::new(&record.container_id, &record.ifname))
-        };
+        let holder =
+            |record: &Record| record.network == self.network && self.owner.covers(&lease::owner(record));
         if records.iter().any(holder) {
             return Ok(false);
         }
@@ -167,7 +154,7 @@ impl Lease {
             return Ok(true);
         }
         let bridge = host.link(Side::Node, &self.bridge)?.map(|link| link.index);
-        let foreign = |(name, link): &&(String, crate::host::Link)| {
+        let foreign = |(name, link): &&(String, Link)| {
             bridge.is_some() && link.controller == bridge && !del::is_veth_name(name)
         };
         Ok(!links.iter().any(|link| foreign(&link)))

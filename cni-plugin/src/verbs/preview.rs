@@ -1,12 +1,15 @@
 //! What an ADD would do on this node now. Touches nothing.
 
-use super::{VerbError, add::with_uplinks, del};
+use super::{
+    VerbError,
+    add::{declined, with_uplinks},
+    del, lease,
+};
 use crate::{
     cni::request::Attachment,
-    config::{Ipam, Mode, Network},
+    config::{Ipam, Network},
     dataplane,
     host::{Host, LinuxHost},
-    ipam::HostLocal,
     plan::{self, Addressing, Placement, Step},
 };
 
@@ -45,10 +48,7 @@ pub fn preview(network: &Network) -> Result<Preview, VerbError> {
     let mut steps = Vec::new();
     for step in plan::add(network, &observed, &placement, &addressing)? {
         let expected = plan::left_on_node(&step);
-        let mut is_done = !expected.is_empty();
-        for one in &expected {
-            is_done &= host.verify(one)?.is_none();
-        }
+        let is_done = !expected.is_empty() && host.holds(&expected)?;
         steps.push(PlannedStep { step, is_done });
     }
     Ok(Preview { addressing, steps, fast_path: fast_path(network, &host)? })
@@ -57,20 +57,13 @@ pub fn preview(network: &Network) -> Result<Preview, VerbError> {
 /// What the built-in IPAM would lease; other plugins are not asked.
 fn leased(network: &Network) -> Result<Addressing, VerbError> {
     let Ipam::HostLocal(config) = &network.ipam else { return Ok(Addressing::default()) };
-    let ipam = HostLocal::new(&network.name, config.clone())?;
-    if let Some(full) = ipam.usage()?.into_iter().find(|usage| usage.is_full()) {
-        return Err(VerbError::Full { pool: full.pool, used: full.used });
-    }
-    let lease = ipam.preview()?;
+    let lease = lease::with_room(network, config)?.preview()?;
     Ok(Addressing { ips: lease.ips, routes: lease.routes })
 }
 
 fn fast_path(network: &Network, host: &LinuxHost) -> Result<Result<Vec<String>, String>, VerbError> {
-    if network.ebpf.mode == Mode::Off {
-        return Ok(Err("ebpf.mode is \"off\"".to_owned()));
-    }
-    if network.bandwidth_limited {
-        return Ok(Err("the pod has a bandwidth limit".to_owned()));
+    if let Some(why) = declined(network) {
+        return Ok(Err(why.to_owned()));
     }
     if dataplane::OBJECT.is_none() {
         return Ok(Err("this binary was built without the eBPF programs".to_owned()));

@@ -2,11 +2,11 @@
 
 use super::{
     Difference, VerbError,
-    add::{accelerate, random_mac},
+    add::{accelerate, declined, random_mac},
     check, lease,
 };
 use crate::{
-    config::{Mode, Network},
+    config::Network,
     host::{Host, HostError, LinuxHost, Netns},
     plan,
     state::{Record, Records, STATE_DIR},
@@ -42,9 +42,7 @@ impl Attached {
 
     /// True if the pod takes the bridge path, and that could be another time.
     pub fn may_become_fast(&self) -> bool {
-        self.record.not_accelerated.is_some()
-            && self.network.ebpf.mode != Mode::Off
-            && !self.network.bandwidth_limited
+        self.record.not_accelerated.is_some() && declined(&self.network).is_none()
     }
 
     /// Does again what has been undone, and returns what has been restored and what is still missing.
@@ -69,11 +67,9 @@ impl Attached {
         let mac = mac.map_err(|error| HostError::new("read", "/dev/urandom", error))?;
         let mut needed = Vec::new();
         for (step, expected) in plan::repair(&self.network, &self.record, mac)? {
-            let mut holds = true;
-            for one in &expected {
-                holds &= self.host.verify(one)?.is_none();
+            if !self.host.holds(&expected)? {
+                needed.push(step);
             }
-            needed.extend((!holds).then_some(step));
         }
         for step in needed {
             self.host.apply(&step)?;

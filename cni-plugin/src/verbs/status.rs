@@ -5,24 +5,16 @@ use crate::{
     cni::request::Verb,
     config::{Ipam, Network},
     host::{LinuxHost, MAX_PORTS},
-    ipam::HostLocal,
     plan::Side,
 };
 
 /// Serves a STATUS. That the configuration is valid has been checked before.
 pub(super) fn status(network: &Network) -> Result<(), VerbError> {
-    range(network)?;
+    if let Ipam::HostLocal(config) = &network.ipam {
+        lease::with_room(network, config)?;
+    }
     bridge(network)?;
     lease::forward(network, Verb::Status)
-}
-
-fn range(network: &Network) -> Result<(), VerbError> {
-    let Ipam::HostLocal(config) = &network.ipam else { return Ok(()) };
-    let usage = HostLocal::new(&network.name, config.clone())?.usage()?;
-    match usage.into_iter().find(|usage| usage.is_full()) {
-        Some(full) => Err(VerbError::Full { pool: full.pool, used: full.used }),
-        None => Ok(()),
-    }
 }
 
 /// A bridge that is yet to be made has room.

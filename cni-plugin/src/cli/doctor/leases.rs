@@ -3,7 +3,7 @@
 use super::check::{Check, Verdict};
 use crate::{
     cli::node::{Node, own},
-    config::{Ipam, Network},
+    config::Ipam,
     ipam::HostLocal,
     verbs::Leftover,
 };
@@ -19,9 +19,8 @@ pub(super) const CHECKS: &[Check] = &[
 
 /// Addresses used and free, of every network that is configured or has pods.
 fn usage(node: &Node) -> anyhow::Result<Vec<Verdict>> {
-    let recorded = node.records()?.iter().filter_map(|record| Network::read(record.conf.clone()).ok());
     let mut networks = node.networks();
-    for network in recorded {
+    for network in node.networks_of_pods()? {
         if !networks.iter().any(|known| known.name == network.name) {
             networks.push(network);
         }

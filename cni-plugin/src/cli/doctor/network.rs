@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use super::check::{Check, Verdict};
 use crate::{
     cli::node::{Device, Node, own},
-    config::Network,
     dataplane,
     host::iptables,
     plan::{Expectation, Side},
@@ -27,12 +26,10 @@ pub(super) fn kernel_differences(
     select: impl Fn(&Expectation) -> bool,
 ) -> anyhow::Result<Vec<(Expectation, String)>> {
     let mut found: Vec<(Expectation, String)> = Vec::new();
-    for (_, compared) in node.compared()? {
-        for difference in compared.iter().flat_map(|state| &state.differences) {
-            let Difference::Kernel(expected, there) = difference else { continue };
-            if select(expected) && !found.iter().any(|(known, _)| known == expected) {
-                found.push((expected.clone(), there.clone()));
-            }
+    for difference in node.differences()? {
+        let Difference::Kernel(expected, there) = difference else { continue };
+        if select(expected) && !found.iter().any(|(known, _)| known == expected) {
+            found.push((expected.clone(), there.clone()));
         }
     }
     Ok(found)
@@ -86,8 +83,8 @@ fn masquerade(node: &Node) -> anyhow::Result<Vec<Verdict>> {
     if !wrong.is_empty() {
         return Ok(wrong);
     }
-    let confs = node.records()?.iter().filter_map(|record| Network::read(record.conf.clone()).ok());
-    let networks: BTreeSet<String> = confs.filter(|conf| conf.ip_masq).map(|conf| conf.name).collect();
+    let masqueraded = node.networks_of_pods()?.filter(|network| network.ip_masq);
+    let networks: BTreeSet<String> = masqueraded.map(|network| network.name).collect();
     if networks.is_empty() {
         return Ok(Verdict::note("no network of this node's pods asks for it"));
     }

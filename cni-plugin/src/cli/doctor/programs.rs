@@ -38,12 +38,10 @@ fn switch(node: &Node) -> anyhow::Result<Vec<Verdict>> {
 /// The programs on every device that should have them.
 fn attached(node: &Node) -> anyhow::Result<Vec<Verdict>> {
     let mut missing: Vec<&Missing> = Vec::new();
-    for (_, compared) in node.compared()? {
-        for difference in compared.iter().flat_map(|state| &state.differences) {
-            let Difference::Programs(one) = difference else { continue };
-            if !matches!(one, Missing::Liberal(_)) && !missing.contains(&one) {
-                missing.push(one);
-            }
+    for difference in node.differences()? {
+        let Difference::Programs(one) = difference else { continue };
+        if !matches!(one, Missing::Liberal(_)) && !missing.contains(&one) {
+            missing.push(one);
         }
     }
     if !missing.is_empty() {

@@ -5,7 +5,7 @@ use std::fs;
 use ebpf_bridge_common::wire::CONFIG_TCP;
 
 use super::check::{Check, Verdict};
-use crate::{cli::node::Node, dataplane::Missing, host::sysctl::Sysctls, plan::Sysctl, verbs::Difference};
+use crate::{cli::node::Node, dataplane::Missing, plan::Sysctl, verbs::Difference};
 
 pub(super) const CHECKS: &[Check] = &[
     Check { area: "conntrack", name: "be_liberal", examine: liberal },
@@ -16,19 +16,17 @@ pub(super) const CHECKS: &[Check] = &[
 
 /// conntrack sees one packet a second of a fast flow, and must not find it out of window.
 fn liberal(node: &Node) -> anyhow::Result<Vec<Verdict>> {
-    for (_, compared) in node.compared()? {
-        for difference in compared.iter().flat_map(|state| &state.differences) {
-            if let Difference::Programs(missing @ Missing::Liberal(_)) = difference {
-                let what = format!("{missing}: fast TCP flows may be found invalid, and dropped");
-                let fix = format!("sysctl -w {}=1", Sysctl::ConntrackLiberal);
-                return Ok(vec![Verdict::wrong(what, fix)]);
-            }
+    for difference in node.differences()? {
+        if let Difference::Programs(missing @ Missing::Liberal(_)) = difference {
+            let what = format!("{missing}: fast TCP flows may be found invalid, and dropped");
+            let fix = format!("sysctl -w {}=1", Sysctl::ConntrackLiberal);
+            return Ok(vec![Verdict::wrong(what, fix)]);
         }
     }
     let Some(settings) = node.settings()? else {
         return Ok(Verdict::note("no programs are loaded, so conntrack need not be prepared"));
     };
-    Ok(match Sysctls::default().read(&Sysctl::ConntrackLiberal)? {
+    Ok(match node.host.sysctls().read(&Sysctl::ConntrackLiberal)? {
         _ if settings.flags & CONFIG_TCP == 0 => {
             Verdict::note("TCP is left to the bridge path, as its window tracking was strict at the last ADD")
         }
@@ -40,7 +38,7 @@ fn liberal(node: &Node) -> anyhow::Result<Vec<Verdict>> {
 /// The last data of a flow that conntrack sees may be acknowledged by a packet that it does not see.
 fn timeouts(node: &Node) -> anyhow::Result<Vec<Verdict>> {
     let seconds = |key| -> anyhow::Result<Option<u64>> {
-        Ok(Sysctls::default().read(&key)?.and_then(|text| text.parse().ok()))
+        Ok(node.host.sysctls().read(&key)?.and_then(|text| text.parse().ok()))
     };
     let unacknowledged = seconds(Sysctl::ConntrackUnacknowledged)?;
     let established = seconds(Sysctl::ConntrackEstablished)?;

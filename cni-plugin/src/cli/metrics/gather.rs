@@ -36,10 +36,7 @@ fn build(page: &mut Page) {
 }
 
 fn pods(page: &mut Page, records: &Records) -> anyhow::Result<()> {
-    let mut all: Vec<Record> = Vec::new();
-    for (network, attachment) in records.list(None)? {
-        all.extend(records.read(&network, &attachment)?);
-    }
+    let all: Vec<Record> = records.all()?.collect::<Result<_, _>>()?;
     let mut counts: BTreeMap<(&str, &str), f64> = BTreeMap::new();
     let mut last: BTreeMap<&str, u64> = BTreeMap::new();
     for pod in all.iter().filter(|pod| pod.complete) {

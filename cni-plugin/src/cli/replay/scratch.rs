@@ -21,7 +21,6 @@ pub(super) const LEASES: &str = "/run/ebpf-bridge-leases";
 const NETNS: &str = "/run/netns";
 
 /// That this process is in its own namespaces.
-#[derive(Default)]
 pub(super) struct Scratch {}
 
 impl Scratch {
