@@ -149,16 +149,19 @@ fn refusal(plugin: &str, program: PathBuf, output: std::process::Output) -> Dele
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, os::unix::fs::PermissionsExt};
+    use std::fs;
 
     use super::*;
 
     /// A directory with a plugin `fake` that runs one line of shell.
     fn with_plugin(script: &str) -> tempfile::TempDir {
         let directory = tempfile::tempdir().unwrap();
+        // Another process writes it: a test beside this one may fork while we have it open for writing, and until its child
+        // executes something nobody can execute the file (ETXTBSY).
+        let write = r#"printf '#!/bin/sh\n%s\n' "$1" >"$2" && chmod 755 "$2""#;
         let file = directory.path().join("fake");
-        fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();
-        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+        let status = Command::new("sh").args(["-c", write, "sh", script]).arg(file).status().unwrap();
+        assert!(status.success());
         directory
     }
 
